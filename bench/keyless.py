@@ -30,7 +30,7 @@ from bench.peers import python
 from bench.process import run
 from bench.report import results, write
 from bench.tables import BY_NAME, DATABASE, KEYED, KEYLESS, Workload, connected
-from lakehouse_cdc.lake.tables import delta_table
+from lakehouse_cdc.lake.tables import described_history
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.session import local_session
 from lakehouse_cdc.testing import MySqlServer
@@ -83,7 +83,7 @@ def measure(server: MySqlServer, folder: Path, workload: Workload, rows: int, ra
     silver = pipeline.layout.silver_table(workload.name)
     versions = [
         row["version"]
-        for row in delta_table(spark, silver).history().select("version", "timestamp").collect()
+        for row in described_history(spark, silver).select("version", "timestamp").collect()
         if row["timestamp"].timestamp() >= begun
     ]
     written = cost(silver, min(versions) - 1, max(versions)).written

@@ -31,7 +31,7 @@ from bench.peers import python
 from bench.process import run
 from bench.report import results, write
 from bench.tables import LIVE, LIVES, Workload
-from lakehouse_cdc.lake.tables import delta_table, read
+from lakehouse_cdc.lake.tables import described_history, read
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.runtime.session import local_session
 from lakehouse_cdc.silver.definition.engine import Configured
@@ -104,7 +104,7 @@ def waited(spark: SparkSession, pipeline: Pipeline, names: Sequence[str], begun:
     for name in names:
         made = {
             row["version"]: row["timestamp"].timestamp()
-            for row in delta_table(spark, pipeline.layout.silver_table(name)).history().collect()
+            for row in described_history(spark, pipeline.layout.silver_table(name)).collect()
         }
         visible = np.array([made[row["tables"][name]] for row in entered])
         changes = read(spark, pipeline.layout.changes).where(f"op IN ('c', 'u', 'd') AND source_table = '{name}'")

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.lake.tables import delta_table
+from lakehouse_cdc.lake.tables import detail
 from lakehouse_cdc.model.table_layout import Table
 
 
@@ -62,9 +62,8 @@ def in_range(table: Table, version: int, column: str, low: int, high: int) -> in
 
 def size(spark: SparkSession, table: Table) -> tuple[int, int]:
     """The table's bytes and its number of files."""
-    found = delta_table(spark, table).detail().select("sizeInBytes", "numFiles").head()
-    assert found is not None
-    return int(found[0]), int(found[1])
+    found = detail(spark, table)
+    return int(found["sizeInBytes"]), int(found["numFiles"])
 
 
 def _actions(table: Table, version: int) -> Iterator[dict[str, Any]]:

@@ -79,6 +79,12 @@ def state_in(held: Checksum, version: int) -> State:
     )
 
 
+def last_batch_in(held: Checksum, application: str) -> int | None:
+    """The last batch that the application has committed, None for none."""
+    batches = {one["appId"]: int(one["version"]) for one in held["setTransactions"]}
+    return batches.get(application)
+
+
 def state_by_checksum(folder: str) -> State | None:
     """The newest version's state, None where it has no checksum."""
     version = newest_version(folder)

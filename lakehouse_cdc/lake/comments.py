@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.lake.tables import alter, comment_of, delta_table, read
+from lakehouse_cdc.lake.tables import alter, comment_of, detail, read
 from lakehouse_cdc.model.table_layout import Table, literal, quoted
 
 
@@ -21,8 +21,7 @@ def column_comments(spark: SparkSession, table: Table) -> dict[str, str]:
 
 def table_comment(spark: SparkSession, table: Table) -> str:
     """That of the table; "" for none."""
-    [(text,)] = delta_table(spark, table).detail().select("description").collect()
-    return str(text or "")
+    return str(detail(spark, table)["description"] or "")
 
 
 def set_column_comments(spark: SparkSession, table: Table, comments: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from lakehouse_cdc.lake.log_actions import name_of
 from lakehouse_cdc.lake.log_files import log_at
+from lakehouse_cdc.model.carried_note import carried_by
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import Table
@@ -24,17 +25,30 @@ _AT_ONCE = 16  # requests to a store
 
 @dataclass(frozen=True)
 class Commit:
-    """One version of a table. `note` is None where somebody else wrote it, `rows` None where Delta counted none."""
+    """One version of a table. `note` is None where somebody else wrote it, `rows` None where Delta counted none.
+
+    `carried_for` is the application whose note the statement carried, "" for one that said none (see `carried_note`);
+    None where the note is the commit's user metadata.
+    """
 
     version: int
     note: CommitNote | None
     rows: int | None
+    carried_for: str | None = None
 
     @classmethod
-    def of(cls, version: int, note: str | None, metrics: Mapping[str, Any] | None) -> Commit:
-        """From what the commit says of itself: its user metadata, and the metrics of its operation."""
+    def of(
+        cls,
+        version: int,
+        note: str | None,
+        metrics: Mapping[str, Any] | None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> Commit:
+        """From what the commit says of itself: its user metadata, and metrics and parameters of its operation."""
         rows = (metrics or {}).get("numOutputRows")
-        return cls(version, CommitNote.parse(note), None if rows is None else int(rows))
+        mark = carried_by(parameters) if note is None else None
+        application, text = mark or (None, note)
+        return cls(version, CommitNote.parse(text), None if rows is None else int(rows), application)
 
     def is_about(self, table: Table) -> bool:
         """False for a commit to another part of the table."""
@@ -60,7 +74,7 @@ def commit_info(table: Table, version: int) -> Mapping[str, Any] | None:
 def commits_in_log(table: Table, newest: int) -> Iterator[Commit]:
     """Those from the version `newest` on, newest first, as far as the log goes back."""
     for version, info in _infos(table, newest):
-        yield Commit.of(version, info.get("userMetadata"), info.get("operationMetrics"))
+        yield Commit.of(version, *map(info.get, ("userMetadata", "operationMetrics", "operationParameters")))
 
 
 def _infos(table: Table, newest: int) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -4,6 +4,13 @@ Delta records (application id, version) with a commit and skips a later commit o
 is not greater (Delta protocol, "Transaction Identifiers"). The application is the streaming query's id and the step,
 the version its batch: a replayed batch changes nothing, while a new checkpoint, whose batches count from 0 again, is
 another application. The note that a commit carries (`CommitNote`) is its user metadata.
+
+A statement, such as MERGE, says both by settings of its session. A remote session has none for that (see `sessions`):
+there a MERGE carries its note in its own text (see `merging`), with the application, and one whose application has a
+commit among the newest of the table, which are of the same batch, is not done again (`is_committed`). Each table has
+one writer, and batches come in order, so no other batch's commit can be among them. A server may still be at a
+statement whose client was killed: of that one and its repetition Delta refuses the later, as both have read what the
+other writes, and the part is then done again, which finds the commit (`silver.apply.applier`).
 """
 
 from __future__ import annotations
@@ -14,15 +21,17 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake import delta_log
+from lakehouse_cdc.lake.checksum import checksum_of, last_batch_in
+from lakehouse_cdc.lake.checksum import newest_version as newest_in_log
 from lakehouse_cdc.lake.commit_log import Commit, commits_in_log
-from lakehouse_cdc.lake.tables import delta_table
+from lakehouse_cdc.lake.noting import noting, settings
+from lakehouse_cdc.lake.tables import described_history
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Table
 
 _APP = "spark.databricks.delta.write.txnAppId"
 _VERSION = "spark.databricks.delta.write.txnVersion"
 _RECENT = 16
-_NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def application(note: CommitNote, step: str) -> str:
@@ -42,33 +51,41 @@ def writer_options(note: CommitNote, step: str) -> dict[str, str | int]:
 
 @contextmanager
 def committing(session: SparkSession, note: CommitNote, step: str) -> Iterator[None]:
-    """The same for a statement such as MERGE, which takes it from its session's settings. One thread per session."""
-    with _set(session, {_APP: application(note, step), _VERSION: str(note.batch), _NOTE: note.text()}):
+    """The same for a statement such as MERGE, which takes it from its session's settings. One thread per session.
+
+    Not for a remote session.
+    """
+    with settings(session, {_APP: application(note, step), _VERSION: str(note.batch)}), noting(session, note):
         yield
 
 
-@contextmanager
-def noting(session: SparkSession, note: CommitNote) -> Iterator[None]:
-    """Give the note alone to statements such as ALTER TABLE, which Delta does not tell apart from earlier ones."""
-    with _set(session, {_NOTE: note.text()}):
-        yield
+def is_committed(session: SparkSession, table: Table, note: CommitNote, step: str) -> bool:
+    """Whether that step of the note's batch is in the table, of a remote session: see above."""
+    app = application(note, step)
+    if (last := _last_batch(session, table, app)) is not None and last >= note.batch:
+        return True
+    for commit in newest_first(session, table):
+        if commit.note is None:
+            continue
+        if (commit.note.query, commit.note.batch) != (note.query, note.batch):
+            return False
+        if commit.carried_for == app:
+            return True
+    return False
 
 
-@contextmanager
-def _set(session: SparkSession, settings: dict[str, str]) -> Iterator[None]:
-    for name, value in settings.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name in settings:
-            session.conf.unset(name)
+def _last_batch(session: SparkSession, table: Table, app: str) -> int | None:
+    """The last batch of the application that another engine has committed, where the log is at hand."""
+    if not delta_log.is_at_hand(session, table) or (version := newest_in_log(str(table.path))) is None:
+        return None
+    held = checksum_of(str(table.path), version)
+    return None if held is None else last_batch_in(held, app)
 
 
 def history(spark: SparkSession, table: Table, limit: int | None = None) -> list[Commit]:
     """The table's commits, newest first."""
-    log = delta_table(spark, table).history(*(() if limit is None else (limit,)))
-    return [Commit.of(*row) for row in log.select("version", "userMetadata", "operationMetrics").collect()]
+    columns = "version", "userMetadata", "operationMetrics", "operationParameters"
+    return [Commit.of(*row) for row in described_history(spark, table, limit).select(*columns).collect()]
 
 
 def newest_version(spark: SparkSession, table: Table) -> int:

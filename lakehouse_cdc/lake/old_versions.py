@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.cleanup.unfinished_tables import LOG
-from lakehouse_cdc.lake.tables import delta_table, set_properties, unset_properties
+from lakehouse_cdc.lake.tables import detail, set_properties, unset_properties
 from lakehouse_cdc.model.table_layout import Table
 
 _INTERVAL = "delta.checkpointInterval"
@@ -37,8 +37,7 @@ def forget_versions(spark: SparkSession, table: Table, before: int) -> None:
     """
     if not _names(table, before):
         return
-    [(properties,)] = delta_table(spark, table).detail().select("properties").collect()
-    usual = properties.get(_INTERVAL)
+    usual = detail(spark, table)["properties"].get(_INTERVAL)
     set_properties(spark, table, {_INTERVAL: "1"})  # the commit that sets it writes a checkpoint
     try:
         _delete(table, before)

@@ -7,8 +7,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Literal
 
-from delta.tables import DeltaMergeBuilder, DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
@@ -16,12 +15,15 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.cleanup.trash import throw_away
 from lakehouse_cdc.lake.cleanup.unfinished_tables import has_version, remove_unfinished, require_nothing_else
 from lakehouse_cdc.lake.failpoints import Door, commit_to
+from lakehouse_cdc.lake.noting import noted
 from lakehouse_cdc.lake.object_store import ObjectStore
 from lakehouse_cdc.lake.ownership import BUILT_AGAIN, owned, require_columns
 from lakehouse_cdc.lake.table_state import Columns
+from lakehouse_cdc.model.carried_note import carried
 from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import PIPELINE, Table, literal, quoted
 
+NOTE = "lakehouse_cdc.note"  # of the last commit that said so, of a session that had no other way
 _OF_ONE_TABLE = ("delta.columnMapping.maxColumnId",)
 
 
@@ -34,18 +36,21 @@ def exists(spark: SparkSession, table: Table) -> bool:
         return bool(spark.catalog.tableExists(table.sql))
     if is_url(table.path):
         return ObjectStore(spark).has_table(table.path)
-    # Delta remembers of a log that it had no version; another than it may have written one since
-    if delta_log.is_known(table) or has_version(table.path) or DeltaTable.isDeltaTable(spark, table.path):
+    if delta_log.is_known(table) or has_version(table.path):
         return True
     require_nothing_else(table)
     return False
 
 
-def delta_table(spark: SparkSession, table: Table) -> DeltaTable:
-    """The table for MERGE and history, in that session."""
-    if table.path is not None:
-        return DeltaTable.forPath(spark, table.path)
-    return DeltaTable.forName(spark, table.sql)
+def detail(spark: SparkSession, table: Table) -> Row:
+    """What Delta says of a table that is there: DESCRIBE DETAIL."""
+    [row] = spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()
+    return row
+
+
+def described_history(spark: SparkSession, table: Table, limit: int | None = None) -> DataFrame:
+    """What Delta says of a table's commits, newest first: DESCRIBE HISTORY."""
+    return spark.sql(f"DESCRIBE HISTORY {table.sql}" + ("" if limit is None else f" LIMIT {limit}"))
 
 
 def read(spark: SparkSession, table: Table, version: int | None = None) -> DataFrame:
@@ -74,7 +79,8 @@ def write(
 
     Of a part of a table, that part alone is overwritten, and its columns stay.
     """
-    rows = rows.withColumns({name: F.expr(text) for name, text in table.stamp.items()})
+    for name, text in table.stamp.items():
+        rows = rows.withColumn(name, F.expr(text))
     if table.part is not None and mode == "overwrite":
         assert "overwriteSchema" not in options, table
         options = {**options, "replaceWhere": table.rows()}
@@ -86,12 +92,6 @@ def write(
             writer.save(table.path)
         else:
             writer.saveAsTable(table.sql)
-
-
-def execute_merge(statement: DeltaMergeBuilder, table: Table) -> None:
-    """Execute a MERGE into the table: one commit."""
-    with commit_to(Door.MERGE, table.name):
-        statement.execute()
 
 
 def alter(spark: SparkSession, table: Table, statement: str) -> None:
@@ -147,12 +147,13 @@ def replace_by(spark: SparkSession, table: Table, other: Table) -> None:
 
     A table that is not there is made. What Delta counts for itself in the other's properties is left out.
     """
-    [detail] = delta_table(spark, other).detail().select("properties", "description", "clusteringColumns").collect()
-    held = {name: value for name, value in detail["properties"].items() if name not in _OF_ONE_TABLE}
+    of_other = detail(spark, other)
+    held = {name: value for name, value in of_other["properties"].items() if name not in _OF_ONE_TABLE}
+    held |= _carried(spark)
     marks = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in held.items())
-    by = [quoted(name) for name in detail["clusteringColumns"]]
+    by = [quoted(name) for name in of_other["clusteringColumns"]]
     clustering = f" CLUSTER BY ({', '.join(by)})" if by else ""
-    comment = detail["description"] or ""
+    comment = of_other["description"] or ""
     _remove_unfinished(spark, table)
     with commit_to(Door.STATEMENT, table.name):
         spark.sql(
@@ -215,15 +216,21 @@ def properties(spark: SparkSession, table: Table) -> Mapping[str, str]:
     """Those that the table, which is there, has; of a part, those of the whole."""
     if (state := delta_log.state(spark, table)) is not None:
         return state.properties
-    [(held,)] = delta_table(spark, table).detail().select("properties").collect()
-    return dict(held)
+    return dict(detail(spark, table)["properties"])
 
 
 def set_properties(spark: SparkSession, table: Table, properties: Mapping[str, str]) -> None:
     """Set properties of the table, or of the part."""
     of_part = "" if table.part is None else f"@{table.part}"
-    assignments = ", ".join(f"{literal(name + of_part)} = {literal(value)}" for name, value in properties.items())
+    named = {name + of_part: value for name, value in properties.items()} | _carried(spark)
+    assignments = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in named.items())
     alter(spark, table, f"ALTER TABLE {table.sql} SET TBLPROPERTIES ({assignments})")
+
+
+def _carried(spark: SparkSession) -> dict[str, str]:
+    """The property that carries the note of the commit, where its session cannot say it (see `commits.noted`)."""
+    note = noted(spark)
+    return {} if note is None else {NOTE: carried(note.text())}
 
 
 def unset_properties(spark: SparkSession, table: Table, *names: str) -> None:
@@ -235,8 +242,7 @@ def table_id(spark: SparkSession, table: Table) -> str:
     """The id that Delta gave the table when it was made; one that is made again in its place has another."""
     if (state := delta_log.state(spark, table)) is not None:
         return state.id
-    detail = delta_table(spark, table).detail().select("id").head()
-    return str(detail["id"]) if detail else ""
+    return str(detail(spark, table)["id"])
 
 
 def plain(columns: Columns) -> list[tuple[str, str]]:

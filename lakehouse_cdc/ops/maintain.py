@@ -36,11 +36,13 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.bronze.compaction import FILE, put_together
 from lakehouse_cdc.bronze.schema_registry import STATISTICS as OF_SCHEMAS
 from lakehouse_cdc.lake.catalog_folder import by_folder
+from lakehouse_cdc.lake.commit_log import Commit
 from lakehouse_cdc.lake.direct.newest_version import can_commit
 from lakehouse_cdc.lake.engines.direct import DirectEngine
 from lakehouse_cdc.lake.readers.spark import SparkReader
+from lakehouse_cdc.lake.sessions import session_with
 from lakehouse_cdc.lake.spark_errors import is_conflict
-from lakehouse_cdc.lake.tables import alter, delta_table, exists, read, require_owner
+from lakehouse_cdc.lake.tables import alter, described_history, detail, exists, read, require_owner
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table, literal, quoted
@@ -102,10 +104,7 @@ def maintain(spark: SparkSession, layout: Layout, silver_checkpoint: str, *, vac
 
 def compacting(spark: SparkSession) -> SparkSession:
     """A session in which OPTIMIZE makes files of the right size."""
-    session = spark.newSession()
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
-    return session
+    return session_with(spark, _SETTINGS)
 
 
 def _jobs(spark: SparkSession, layout: Layout) -> Iterator[tuple[Table, list[Step]]]:
@@ -204,8 +203,8 @@ def _goes_through(do: Callable[[], object]) -> bool:
 
 def size_of(spark: SparkSession, table: Table) -> tuple[int, int]:
     """Its bytes and its files."""
-    detail = delta_table(spark, table).detail().select("sizeInBytes", "numFiles").head()
-    return (0, 0) if detail is None else (int(detail[0] or 0), int(detail[1] or 0))
+    of_table = detail(spark, table)
+    return int(of_table["sizeInBytes"] or 0), int(of_table["numFiles"] or 0)
 
 
 def _readable_since(spark: SparkSession, table: Table) -> str:
@@ -242,8 +241,7 @@ def _needed(spark: SparkSession, layout: Layout, silver_checkpoint: str) -> str:
 
 def _horizon(spark: SparkSession, table: Table) -> datetime:
     """What was taken out of the table before that may be deleted."""
-    detail = delta_table(spark, table).detail().select("properties").head()
-    setting = None if detail is None else (detail["properties"] or {}).get(_KEPT)
+    setting = (detail(spark, table)["properties"] or {}).get(_KEPT)
     if setting is None:
         return datetime.now(timezone.utc) - _KEEPS
     [row] = spark.sql(f"SELECT current_timestamp() - {setting}").collect()  # Delta takes only an interval there
@@ -253,6 +251,6 @@ def _horizon(spark: SparkSession, table: Table) -> datetime:
 
 def _noted(spark: SparkSession, table: Table) -> list[tuple[int, datetime, CommitNote]]:
     """The commits of the pipeline's, newest first: version, time and note."""
-    rows = delta_table(spark, table).history().select("version", "timestamp", "userMetadata").collect()
-    commits = [(row[0], row[1].astimezone(timezone.utc), CommitNote.parse(row[2])) for row in rows]
-    return [(version, at, note) for version, at, note in commits if note is not None]
+    said = described_history(spark, table).select("version", "timestamp", "userMetadata", "operationParameters")
+    commits = [(row[1].astimezone(timezone.utc), Commit.of(row[0], row[2], None, row[3])) for row in said.collect()]
+    return [(one.version, at, one.note) for at, one in commits if one.note is not None]

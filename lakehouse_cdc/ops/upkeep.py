@@ -54,6 +54,7 @@ class Upkeep:
         self._last: int | None = None
         self._thread: threading.Thread | None = None
         self._given_up = threading.Event()
+        self._session: SparkSession | None = None
 
     def after(self, version: int) -> None:
         """Bronze is at that version. Returns at once; may be called from any thread, one call at a time."""
@@ -72,13 +73,14 @@ class Upkeep:
         if self._thread is not None:
             if kind is not None:
                 self._given_up.set()
-                self._spark.sparkContext.cancelJobsWithTag(_TAG)
+                if self._session is not None:
+                    self._session.interruptTag(_TAG)
             self._thread.join()
 
     def _look(self) -> None:
         try:
-            session = compacting(self._spark)
-            session.sparkContext.addJobTag(_TAG)
+            session = self._session = compacting(self._spark)
+            session.addTag(_TAG)
             for table in too_many_files(session, self._layout):
                 for step in self._steps(session, table):
                     patiently(step)

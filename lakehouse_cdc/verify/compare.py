@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from lakehouse_cdc.lake.sessions import kept
 from lakehouse_cdc.model.key_repair import MOST_KEYS, Key
 from lakehouse_cdc.model.table_layout import quoted
 from lakehouse_cdc.model.variant import decode
@@ -202,15 +203,13 @@ def _differences(
         F.col("w").isNull().alias("extra"),
         F.col("h").isNull().alias("missing"),
         F.array(*unequal).alias("unequal"),
-    ).persist()
-    try:
+    )
+    with kept(shown) as shown:
         first = shown.orderBy(*[f"k{i}" for i in at]).limit(_NAMED_KEYS).collect()
         count = shown.count()
         named = shown.select(*[F.col(f"k{i}").alias(columns[i]) for i in at])
         every = None if count > MOST_KEYS else distinct_keys(named, keys, MOST_KEYS)
         return count, tuple(_difference(row, at, columns) for row in first), every
-    finally:
-        shown.unpersist()
 
 
 def _surplus(
@@ -229,8 +228,7 @@ def _surplus(
 
     names = [f"c{i}" for i in range(len(columns))]
     both = side(expected, 1).unionByName(side(actual, -1))
-    odd = both.groupBy(*names).agg(F.sum("n").alias("n")).where("n <> 0").persist()
-    try:
+    with kept(both.groupBy(*names).agg(F.sum("n").alias("n")).where("n <> 0")) as odd:
         total = odd.agg(F.sum(F.abs("n")).alias("n")).head()
         first = odd.orderBy(*names).limit(_NAMED_KEYS).collect()
         surplus = (
@@ -238,8 +236,6 @@ def _surplus(
             for row in first
         )
         return int(total.n or 0) if total is not None else 0, tuple(surplus)
-    finally:
-        odd.unpersist()
 
 
 def distinct_keys(rows: DataFrame, names: Sequence[str], most: int) -> tuple[Key, ...]:

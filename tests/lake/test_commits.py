@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake import commits, delta_log
 from lakehouse_cdc.lake.commit_log import Commit, commit_info
-from lakehouse_cdc.lake.commits import history, newest_first, noting, writer_options
+from lakehouse_cdc.lake.commits import history, newest_first, writer_options
+from lakehouse_cdc.lake.noting import noting
 from lakehouse_cdc.lake.tables import create, table_id
 from lakehouse_cdc.model.table_layout import Layout, Table
 from tests.support.commit_notes import note

@@ -17,9 +17,10 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.direct.creation import create_bare, linkable
 from lakehouse_cdc.lake.direct.rust_table import Once, RustTable
 from lakehouse_cdc.lake.failpoints import Door, Moment
-from lakehouse_cdc.lake.tables import create, delta_table, exists, held_columns, plain, read, require_owner
+from lakehouse_cdc.lake.tables import create, exists, held_columns, plain, read, require_owner
 from lakehouse_cdc.model.table_layout import Layout, Table
 from tests.support.crash_points import Crash, failing_at, hooked
+from tests.support.delta_library import delta_table
 
 COLUMNS = [
     ("id", "bigint"), ("größe", "decimal(38,6)"), ("at", "timestamp_ntz"), ("ts", "timestamp"), ("v", "array<float>"),

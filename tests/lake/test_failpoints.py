@@ -13,8 +13,9 @@ from lakehouse_cdc.lake.failpoints import Door, Moment, commit_to, install
 
 PACKAGE = Path(__file__).parents[2] / "lakehouse_cdc"
 DOORS = (
-    "lake/tables.py", "lake/direct/newest_version.py", "lake/direct/rust_table.py",
+    "lake/tables.py", "lake/merging.py", "lake/direct/newest_version.py", "lake/direct/rust_table.py",
     "lake/direct/creation.py", "lake/log_files.py",  # by the latter the former put a version, and nobody else
+    "lake/files/folder.py",  # links files of a checkpoint
 )  # fmt: skip
 # files of a table's log that are linked into another folder, of which a checkpoint is made: no version of the table
 COPIES = {"lake/direct/log_upkeep.py": re.compile(r"os\.link\(os\.path\.join\(log, .+\), os\.path\.join\(part, .+\)\)")}

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.old_versions import forget_versions
-from lakehouse_cdc.lake.tables import create, delta_table, read
+from lakehouse_cdc.lake.tables import create, read
 from lakehouse_cdc.model.table_layout import Table
+from tests.support.delta_library import delta_table
 
 
 @pytest.fixture(

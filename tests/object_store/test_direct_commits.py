@@ -26,12 +26,13 @@ from lakehouse_cdc.lake.direct.uncommitted_files import remove_uncommitted
 from lakehouse_cdc.lake.file_systems import file_system
 from lakehouse_cdc.lake.log_actions import last_checkpoint
 from lakehouse_cdc.lake.log_files import log_at
-from lakehouse_cdc.lake.tables import delta_table, read, set_properties
+from lakehouse_cdc.lake.tables import read, set_properties
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote, SourcePoint
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from tests.support.bronze_rows import random_rows
+from tests.support.delta_library import delta_table
 from tests.support.s3_pipelines import bucket_of
 from tests.support.s3_server import Request, S3Server
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError
 from lakehouse_cdc.lake.commits import history
-from lakehouse_cdc.lake.tables import delta_table, read
+from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.changelog import Change, fold
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.ops import maintain as ops
@@ -23,6 +23,7 @@ from lakehouse_cdc.ops.maintain import Maintained, maintain
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.apply.stream import start
 from tests.support.bronze_writer import Lake
+from tests.support.delta_library import delta_table
 from tests.support.silver.changes import apply, begin, delete, insert, table
 
 ONE = table("one")

@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.failpoints import Door, Moment
-from lakehouse_cdc.lake.tables import delta_table
 from lakehouse_cdc.ops import upkeep
 from lakehouse_cdc.ops.upkeep import Upkeep
 from lakehouse_cdc.pipeline.pipeline import Pipeline
 from lakehouse_cdc.testing import MySqlServer
 from tests.support.crash_points import Crash, hooked
+from tests.support.delta_library import delta_table
 from tests.support.pipelines import assert_each_event_once, bronze, pipeline
 
 FEW = 4  # files of two partitions, each of which has been put together, and may have got one more

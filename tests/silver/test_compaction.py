@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakehouse_cdc.lake.tables import delta_table
 from lakehouse_cdc.silver.apply.applier import Applier
 from lakehouse_cdc.silver.apply.compaction import has_turn
 from tests.support.bronze_writer import Lake
+from tests.support.delta_library import delta_table
 from tests.support.silver.changes import N, apply, begin, insert, table
 
 NAMES = st.text(min_size=1, max_size=20)

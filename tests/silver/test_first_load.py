@@ -22,7 +22,7 @@ from lakehouse_cdc.errors import TransientError, codes
 from lakehouse_cdc.images.typed.columns import ImageColumns, NotOurs
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
-from lakehouse_cdc.lake.tables import delta_table, read
+from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.changelog import Change, Op, fold
@@ -38,6 +38,7 @@ from lakehouse_cdc.silver.forms.writers import current, incremental_writer
 from lakehouse_cdc.silver.load import direct_load, direct_load_task
 from tests.support import bronze_writer
 from tests.support.bronze_writer import Lake
+from tests.support.delta_library import delta_table
 from tests.support.row_images import EVERY_KIND, random_row
 from tests.support.row_images import image as row_image
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.table_layout import Table
+
+
+def delta_table(spark: SparkSession, table: Table) -> Any:
+    """The table, as its Python API has it."""
+    return DeltaTable.forName(spark, table.sql) if table.path is None else DeltaTable.forPath(spark, table.path)
 
 
 def library(spark: SparkSession) -> Any:

@@ -44,7 +44,14 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.bare import is_openable_path
-from lakehouse_cdc.lake.checksum import checksum_of, newest_version, remove_old, state_in, write_checksum
+from lakehouse_cdc.lake.checksum import (
+    checksum_of,
+    last_batch_in,
+    newest_version,
+    remove_old,
+    state_in,
+    write_checksum,
+)
 from lakehouse_cdc.lake.direct.creation import linkable, put_version
 from lakehouse_cdc.lake.direct.log_upkeep import make_checkpoint
 from lakehouse_cdc.lake.failpoints import Door, commit_to
@@ -94,8 +101,7 @@ class NewestVersion:
 
     def last_batch(self, application: str) -> int | None:
         """The last batch that the application has committed, None for none."""
-        batches = {one["appId"]: int(one["version"]) for one in self._checksum["setTransactions"]}
-        return batches.get(application)
+        return last_batch_in(self._checksum, application)
 
     def files(self) -> Any:
         """Its files, as deltalake lists them: a table of Arrow, in which paths are as the log has them."""

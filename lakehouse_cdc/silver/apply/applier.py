@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from lakehouse_cdc.errors import CdcError, DefiniteError, codes
 from lakehouse_cdc.lake.direct.file_listing import LONG, Listed
 from lakehouse_cdc.lake.readers.spark import SparkReader
+from lakehouse_cdc.lake.sessions import session_with
 from lakehouse_cdc.lake.spark_errors import first_line, is_conflict
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
@@ -259,9 +260,7 @@ class Applier:
     def _session(self) -> SparkSession:
         """This thread's own session: its settings carry what a commit says."""
         if not hasattr(self._of_thread, "session"):
-            self._of_thread.session = self._spark.newSession()
-            for name, value in FILES.items():
-                self._of_thread.session.conf.set(name, value)
+            self._of_thread.session = session_with(self._spark, FILES)
         session: SparkSession = self._of_thread.session
         return session
 

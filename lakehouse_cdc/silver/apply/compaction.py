@@ -13,6 +13,8 @@ table wrote all of its small files again). So a session has it off, and on in ba
 their number and the table's name. That needs no memory, falls on other batches for other tables, and no rhythm of
 changes avoids it.
 
+A remote session has no such setting, so there the server decides, by what it has counted, after each commit.
+
 Guards: tests/silver/test_compaction.py.
 """
 
@@ -21,6 +23,8 @@ from __future__ import annotations
 import hashlib
 
 from pyspark.sql import SparkSession
+
+from lakehouse_cdc.lake.sessions import is_remote
 
 _ONE_IN = 32
 _ENABLED = "spark.databricks.delta.autoCompact.enabled"
@@ -33,6 +37,8 @@ def has_turn(table: str, batch: int) -> bool:
 
 def settle(session: SparkSession, table: str, batch: int) -> None:
     """Have the session's next commits compact what they write to, or not; the tables' properties have the last say."""
+    if is_remote(session):
+        return
     if has_turn(table, batch):
         session.conf.unset(_ENABLED)
     else:

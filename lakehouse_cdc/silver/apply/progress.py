@@ -20,6 +20,7 @@ class Progress:
         self.after: int | None = None
         self.through = 0
         self._newest: CommitNote | None = None
+        self.carried = False  # whether the statement of the newest commit carried its note (see `model.carried_note`)
 
     @property
     def begun(self) -> bool:
@@ -37,6 +38,7 @@ class Progress:
             after = held.quarantine.after
         self.after = after
         self._newest, self.through = (held.last, held.through) if held is not None else (None, 0)
+        self.carried = held is not None and held.carried
         return after
 
     def ended(self, version: int, note: CommitNote, seq: int = 0) -> None:
@@ -47,12 +49,16 @@ class Progress:
         """The table holds all up to `seq`."""
         self.through = max(self.through, seq)
 
-    def is_next(self, after: int | None, note: CommitNote) -> bool:
-        """Whether the batch is newer than all that the table holds, or is the one that it was given last."""
+    def is_next(self, after: int | None, note: CommitNote, *, known: bool) -> bool:
+        """Whether the batch is newer than all that the table holds, or is the one that it was given last.
+
+        `known`: of the latter, who applies it knows which commits of it are in. It is not where a classic session takes
+        over from a remote one in the middle of a batch, or the other way round.
+        """
         if self._newest is None:
             return True
         same = (note.query, note.batch) == (self._newest.query, self._newest.batch)
-        return same or (after is not None and after >= (self._newest.bronze_version or 0))
+        return (same and known) or (after is not None and after >= (self._newest.bronze_version or 0))
 
     def in_order(self, note: CommitNote) -> tuple[CommitNote, int]:
         """What a batch's commits say to a table that depends on the order, and the last version of bronze they cover.

@@ -35,9 +35,11 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.errors import ConfigError, DefiniteError
-from lakehouse_cdc.lake.commits import newest_first, newest_version, noting
+from lakehouse_cdc.lake.commits import newest_first, newest_version
+from lakehouse_cdc.lake.noting import noting
 from lakehouse_cdc.lake.old_versions import forget_versions
 from lakehouse_cdc.lake.readers.spark import SparkReader
+from lakehouse_cdc.lake.sessions import session_with
 from lakehouse_cdc.lake.tables import drop, exists, replace_by, set_properties, unset_properties
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -177,7 +179,7 @@ def rebuild(
     Silver has applied bronze up to the version `applied` (None: nothing), and must not be writing. Raises DefiniteError
     or TransientError.
     """
-    session, held = spark.newSession(), held_by(SparkReader(spark), layout, name)
+    session, held = session_with(spark, {}), held_by(SparkReader(spark), layout, name)
     of_last = 0 if held is None or held.last is None else held.last.bronze_version or 0
     version = max(of_last, newest_version(session, layout.changes) if applied is None else applied)
     source = source_notes(session, layout, Versions(version, version))[0]

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.commits import noting
+from lakehouse_cdc.lake.noting import noting
 from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.lake.tables import (
     alter,

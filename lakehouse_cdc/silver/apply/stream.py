@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.lake.micro_batches import MicroBatches
 from lakehouse_cdc.model.commit_note import SourcePoint
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.silver.apply.applier import Applier
@@ -44,7 +45,7 @@ def start(
     keep_days: float = 7.0,
     policy: Callable[[str], Policy] = lambda _: Policy(),
     on_batch: Callable[[SilverBatch], None] | None = None,
-) -> StreamingQuery:
+) -> StreamingQuery | MicroBatches:
     """Start the stream from `<bronze>.changes`, which must exist, into the silver tables.
 
     Without `every_seconds` it takes what is there now and ends (availableNow), else it runs until it is stopped.

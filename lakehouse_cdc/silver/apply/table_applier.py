@@ -31,9 +31,10 @@ from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import DefiniteError, codes
 from lakehouse_cdc.lake import delta_log
-from lakehouse_cdc.lake.commits import noting
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
+from lakehouse_cdc.lake.noting import noting
 from lakehouse_cdc.lake.readers.spark import SparkReader
+from lakehouse_cdc.lake.sessions import is_remote
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.changelog import Op
@@ -141,7 +142,8 @@ class TableApplier:
         held = self._held
         if held is None or not held.settled or held.engine != DELTALAKE:
             return None
-        if held.form.depends_on_order and not self._progress.is_next(versions.after, note):
+        known = not self._progress.carried  # by tasks, which look for the transaction
+        if held.form.depends_on_order and not self._progress.is_next(versions.after, note, known=known):
             return None
         if not self._segments:
             cuts = pairwise([None, *part.changes, None])
@@ -280,9 +282,15 @@ class TableApplier:
         if not self._policy.form.depends_on_order:
             return note, None
         note, last = self._progress.in_order(note)
-        if self._progress.is_next(after, note):
+        if self._progress.is_next(after, note, known=self._knows(session)):
             return note, None
         return note, self._rows(session, Versions(None, last))
+
+    def _knows(self, session: SparkSession) -> bool:
+        """Whether the session would know that the newest commit of the table is in (see `lake.commits`)."""
+        if self._progress.carried:
+            return is_remote(session)
+        return not is_remote(session) or delta_log.is_at_hand(session, self._table)
 
     def _rows(self, session: SparkSession, versions: Versions) -> DataFrame:
         return versions.rows(session, self._layout.changes).where(F.col("source_table") == self._name)

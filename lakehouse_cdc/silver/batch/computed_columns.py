@@ -7,6 +7,7 @@ on the time, on chance, on other rows or on code outside is refused, by what Spa
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import TableError, codes
+from lakehouse_cdc.lake.sessions import is_remote
 from lakehouse_cdc.lake.table_state import Columns
 from lakehouse_cdc.model.own_columns import longer_than_any
 from lakehouse_cdc.model.table_layout import Table, quoted
@@ -30,6 +32,8 @@ _REFUSED = {  # of org.apache.spark.sql.catalyst.trees.TreePattern
     "SCALA_UDF": "code that is not Spark's",
     "PYTHON_UDF": "code that is not Spark's",
 }
+_CURRENT = re.compile(r"\b(?:current_\w+|now|localtimestamp|curdate|session_user|user)\(", re.IGNORECASE)
+_SUBQUERY = re.compile(r"\b(?:scalar-subquery|list|exists)#")
 _INCOMPARABLE = ("variant", "map<", "interval", "void")
 
 
@@ -89,14 +93,38 @@ def _analysed(row: DataFrame, table: str, what: str, text: str) -> str:
     except (AnalysisException, ParseException) as error:
         line = next((line for line in str(error).splitlines() if line.strip()), "it cannot be read")
         raise _refused(table, f"the {what} cannot be computed: {line}") from error
+    depends_on = _remotely(row, text) if is_remote(row.sparkSession) else _by_marks(selected)
+    if depends_on is not None:
+        raise _refused(table, f"the {what} depends on {depends_on}")
+    return str(selected.schema["value"].dataType.simpleString())
+
+
+def _by_marks(selected: DataFrame) -> str | None:
+    """What but the row the plan says that an expression depends on; None for nothing."""
     plan: Any = selected._jdf.queryExecution().analyzed()
-    patterns: Any = row.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]
+    patterns: Any = selected.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]
     for pattern, on in _REFUSED.items():
         if plan.containsPattern(patterns.withName(pattern)):
-            raise _refused(table, f"the {what} depends on {on}")
-    if not plan.deterministic():
-        raise _refused(table, f"the {what} depends on chance")
-    return str(selected.schema["value"].dataType.simpleString())
+            return on
+    return None if plan.deterministic() else "chance"
+
+
+def _remotely(row: DataFrame, text: str) -> str | None:
+    """The same where the plan cannot be asked: Spark refuses most of it in the condition of a join.
+
+    The rest is in the plan as it is printed; a text in the expression that looks so is refused as well. A function of
+    a user's is only known there by its name, so it passes.
+    """
+    one = row.sparkSession.range(1).select(F.col("id").alias(_OTHERS))
+    joined = row.join(one, F.expr(f"({text}) IS NOT NULL"))
+    try:
+        plan = joined._explain_string(mode="extended")  # type: ignore[operator]  # of Connect's
+    except AnalysisException as error:
+        condition = error.getCondition() or ""
+        return "chance" if "DETERMINISTIC" in condition else "other rows"
+    if _SUBQUERY.search(plan):
+        return _REFUSED["PLAN_EXPRESSION"]
+    return _REFUSED["CURRENT_LIKE"] if _CURRENT.search(plan) else None
 
 
 def _refused(table: str, what: str) -> TableError:

@@ -38,11 +38,10 @@ class Current(Form):
 
     def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
         """All of them are deleted."""
-        from lakehouse_cdc.lake.tables import execute_merge
         from lakehouse_cdc.silver.forms.writers.key_change import equal_keys
 
         if (equal := equal_keys(session, table, change, self.is_current(table.own))) is not None:
-            execute_merge(equal.whenMatchedDelete(), table)
+            equal.when_matched_delete().execute(session)
 
 
 CURRENT = Current()

@@ -10,7 +10,7 @@ from lakehouse_cdc.schema.table import TableSchema
 from lakehouse_cdc.silver.definition.form import ENDED, MOMENT, SCD, Form, Writer, WriterArguments, form_named
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import SparkSession
 
     from lakehouse_cdc.model.table_layout import Table
     from lakehouse_cdc.silver.batch.contents import SchemaBoundary
@@ -53,14 +53,13 @@ class History(Form):
 
     def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
         """Their open versions end at the change."""
-        from lakehouse_cdc.lake.tables import execute_merge
         from lakehouse_cdc.silver.forms.writers.key_change import equal_keys
         from lakehouse_cdc.silver.forms.writers.versions import moment
 
         equal = equal_keys(session, table, change, self.is_current(table.own), only_current=True)
         if equal is not None:
-            ends: dict[str, str | Column] = {END_AT: moment(change.seq, change.commit_ts)}
-            execute_merge(equal.whenMatchedUpdate(None, ends), table)
+            ends = {END_AT: moment(change.seq, change.commit_ts)}
+            equal.when_matched_update(None, ends).execute(session)
 
 
 HISTORY = History()

@@ -52,13 +52,11 @@ class SoftDeletes(Form):
 
     def resolve_equal_keys(self, session: SparkSession, table: Table, change: SchemaBoundary) -> None:
         """All are deleted; but the marked ones alone where only one of them is current."""
-        from lakehouse_cdc.lake.tables import execute_merge
         from lakehouse_cdc.silver.forms.writers.key_change import equal_keys
 
         current = self.is_current(table.own)
         if (equal := equal_keys(session, table, change, current)) is not None:
-            ended = equal.whenMatchedDelete(f"m.current_rows > 1 OR NOT (t.{current})")
-            execute_merge(ended, table)
+            equal.when_matched_delete(f"m.current_rows > 1 OR NOT (t.{current})").execute(session)
 
 
 SOFT_DELETES = SoftDeletes()

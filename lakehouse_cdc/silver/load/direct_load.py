@@ -31,8 +31,8 @@ from lakehouse_cdc.lake.direct.commit import add_files, discard
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
 from lakehouse_cdc.lake.direct.newest_version import can_put
 from lakehouse_cdc.lake.direct.statistics import Path
-from lakehouse_cdc.lake.file_systems import in_task
 from lakehouse_cdc.lake.parquet import parquet_file
+from lakehouse_cdc.lake.sessions import done_in_tasks, tasks_at_once
 from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.changelog import Op
@@ -83,10 +83,9 @@ def load_files(
     if planned is None:
         return False
     conversion, files = planned
-    context = session.sparkContext
-    runs = spread(files, context.defaultParallelism)
+    runs = spread(files, tasks_at_once(session))
     # a task whose process dies, rather than give up, fails the batch: the load comes again, and begins again
-    converted = context.parallelize(runs, len(runs)).map(in_task(partial(convert, conversion))).collect()
+    converted = done_in_tasks(session, partial(convert, conversion), runs)
     made = [file for files in converted if not isinstance(files, str) for file in files]
     for reason in converted:
         if isinstance(reason, str):

@@ -11,7 +11,7 @@ from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.commits import application
 from lakehouse_cdc.lake.direct.file_listing import Listed, files_of
 from lakehouse_cdc.lake.direct.rust_table import Once
-from lakehouse_cdc.lake.file_systems import in_task
+from lakehouse_cdc.lake.sessions import done_in_tasks, tasks_at_once
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.model.commit_note import CommitNote
@@ -29,10 +29,9 @@ _log = logging.getLogger(__name__)
 
 def in_job(spark: SparkSession, tasks: Sequence[TableTask]) -> list[Outcome]:
     """Do them in tasks of one job. Where the job fails, all of them are Spark's: what was committed is skipped then."""
-    context = spark.sparkContext
-    runs = spread(tasks, context.defaultParallelism * _TASKS_PER_CORE)
     try:
-        answers = context.parallelize(runs, len(runs)).map(in_task(run)).collect()
+        runs = spread(tasks, tasks_at_once(spark) * _TASKS_PER_CORE)
+        answers = done_in_tasks(spark, run, runs)
     except Exception as error:
         _log.warning("the job for %d tables failed", len(tasks), exc_info=error)
         return [gave_up(task, error) for task in tasks]

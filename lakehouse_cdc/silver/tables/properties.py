@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lakehouse_cdc.errors import codes
@@ -98,7 +99,7 @@ class Held:
     `rebuilding`: it is to be replaced, whatever is configured; `redacted`: that is so since bronze was redacted. `last`
     is the note of its newest commit, None for a table to which no batch has been applied; `through` the newest that its
     commits say, or 0. `base` is the schema whose columns a table has that several go into. `engine` is what keeps it.
-    `in_steps`: it says that several commits build it.
+    `in_steps`: it says that several commits build it. `carried`: the statement of the newest commit carried its note.
     """
 
     schema_id: str | None
@@ -119,6 +120,7 @@ class Held:
     redacted: bool = False
     engine: str = SPARK
     in_steps: bool = False
+    carried: bool = False
 
     @property
     def untouched(self) -> bool:
@@ -182,7 +184,11 @@ def held_by(reader: TableReader, layout: Layout, name: str) -> Held | None:
     properties = require_own(reader, layout, table, name)
     if SCHEMA_ID not in properties and table.part is not None:
         return None  # others go into it so far
-    held = Held.of(properties, (c.note for c in reader.commits(table) if c.note is not None))
+    commits = (commit for commit in reader.commits(table) if commit.note is not None)
+    newest = next(commits, None)
+    noted = () if newest is None else chain((newest,), commits)
+    held = Held.of(properties, (commit.note for commit in noted if commit.note is not None))
+    held = replace(held, carried=newest is not None and newest.carried_for is not None)
     if not held.form.has_tombstones:
         return held
     if not reader.exists(beside):

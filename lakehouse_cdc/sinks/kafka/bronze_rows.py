@@ -36,6 +36,7 @@ from lakehouse_cdc.images.typed.columns import NotOurs
 from lakehouse_cdc.lake import delta_log
 from lakehouse_cdc.lake.direct.file_listing import files_of
 from lakehouse_cdc.lake.file_systems import in_task
+from lakehouse_cdc.lake.sessions import is_remote
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Op
@@ -116,7 +117,9 @@ def rows_by_files(
 
     `begun`: rows have been sent in this order, so it is worth it. Each row is in one of what this gives.
     """
-    if not delta_log.is_at_hand(spark, layout.changes) or (listed := files_of(layout.changes, versions)) is None:
+    if is_remote(spark) or not delta_log.is_at_hand(spark, layout.changes):
+        return None
+    if (listed := files_of(layout.changes, versions)) is None:
         return None
     folder = str(layout.changes.path)
     try:

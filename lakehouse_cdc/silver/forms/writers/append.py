@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import codes
-from lakehouse_cdc.lake.commits import committing, writer_options
-from lakehouse_cdc.lake.tables import append, delta_table, execute_merge, read, write
+from lakehouse_cdc.lake.commits import writer_options
+from lakehouse_cdc.lake.merging import Merge
+from lakehouse_cdc.lake.tables import append, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.table_layout import quoted
@@ -41,14 +42,11 @@ class AppendWriter(OrderedWriter):
             return
         values = {quoted(name): f"s.{quoted(name)}" for name in laid_out.columns} | self._table.stamp
         statement = (
-            delta_table(session, self._table)
-            .alias("t")
-            .merge(laid_out.alias("s"), "false")
-            .whenNotMatchedInsert(values=dict(values))
-            .whenNotMatchedBySourceDelete(f"t.{self._own.seq} < {floor}BD AND {self._table.rows('t.')}")
+            Merge(self._table, laid_out, "false", any_value=f"s.{self._own.seq}")
+            .when_not_matched_insert(None, values)
+            .when_not_matched_by_source_delete(f"t.{self._own.seq} < {floor}BD AND {self._table.rows('t.')}")
         )
-        with committing(session, note, self._step()):
-            execute_merge(statement, self._table)
+        statement.commit(session, note, self._step())
 
     def _work(self, part: TableBatch) -> Work:
         return Appended(part.barrier)

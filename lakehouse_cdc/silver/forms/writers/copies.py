@@ -27,6 +27,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from lakehouse_cdc.lake.sessions import kept
 from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.own_columns import OwnColumns
@@ -58,8 +59,8 @@ class CopiesWriter:
         part, rows = newer(segment)
         if part is None or not (part.has_rows or part.barriers):
             return
-        reads, moved = _reads(part, rows), moves(rows, self.shape).persist()  # it is looked at from several sides
-        try:
+        reads = _reads(part, rows)
+        with kept(moves(rows, self.shape)) as moved:  # it is looked at from several sides
             bounds = bounds_of_digests(moved, self._own)
             there = read(session, self._table).where(self._form.is_current(self._own))
             there = there if bounds is None else there.where(bounds.of())
@@ -70,8 +71,6 @@ class CopiesWriter:
             barriers.sort(key=lambda barrier: barrier.seq)
             ready = self._ready(changes, barriers)
             self._keyed.add(session, ready, barriers, None if barriers else bounds, note)
-        finally:
-            moved.unpersist()
 
     def _ready(self, changes: DataFrame, barriers: Sequence[Barrier]) -> DataFrame:
         """Changes of copies (key, seq, op, commit_ts, row) as `add` of the other writer takes them."""

@@ -9,18 +9,18 @@ Guards: `tests/silver/test_alterations.py`, `tests/silver/test_fold.py`.
 
 from __future__ import annotations
 
-from delta.tables import DeltaMergeBuilder
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.lake.tables import delta_table, read
+from lakehouse_cdc.lake.merging import Merge
+from lakehouse_cdc.lake.tables import read
 from lakehouse_cdc.model.table_layout import Table, quoted
 from lakehouse_cdc.silver.batch.contents import SchemaBoundary
 
 
 def equal_keys(
     session: SparkSession, table: Table, change: SchemaBoundary, is_current: str, *, only_current: bool = False
-) -> DeltaMergeBuilder | None:
+) -> Merge | None:
     """A MERGE, yet without actions, of the rows `t` that share a new key `m`; None if there are none.
 
     `m.current_rows` counts those that are current. `only_current`: the others do not count, and are not matched.
@@ -39,4 +39,4 @@ def equal_keys(
     same = " AND ".join(f"t.{name} = m.k{i}" for i, name in enumerate(names))
     if only_current:
         same = f"t.{is_current} AND {same}"
-    return delta_table(session, table).alias("t").merge(equal.alias("m"), same)
+    return Merge(table, equal, same, any_value="m.rows", alias="m")

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse_cdc.lake.commits import committing, writer_options
+from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.direct.rust_table import MANY, SMALL, TOGETHER
-from lakehouse_cdc.lake.tables import append, delta_table, execute_merge
+from lakehouse_cdc.lake.merging import Merge
+from lakehouse_cdc.lake.tables import append
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.own_columns import END_AT, START_AT
 from lakehouse_cdc.model.table_layout import Table, quoted
@@ -102,18 +103,15 @@ def merge(
     matches = [*_same_key(table, shape.schema), *_within(None if barrier else bounds)]
     values, seq = _values(table, shape), table.own.seq
     statement = (
-        delta_table(session, table)
-        .alias("t")
-        .merge(changes.alias("s"), " AND ".join(matches))
-        .whenMatchedDelete(f"s.op = 'd' AND s.seq > t.{seq}")
-        .whenMatchedUpdate(f"s.op <> 'd' AND s.seq > t.{seq}", {**values, **{quoted(name): "NULL" for name in kept}})
-        .whenNotMatchedInsert("s.op <> 'd'", values)
+        Merge(table, changes, " AND ".join(matches))
+        .when_matched_delete(f"s.op = 'd' AND s.seq > t.{seq}")
+        .when_matched_update(f"s.op <> 'd' AND s.seq > t.{seq}", {**values, **{quoted(name): "NULL" for name in kept}})
+        .when_not_matched_insert("s.op <> 'd'", values)
     )
     if barrier:
         # a key that is in the batch with an older seq was taken out of it before, so it is not matched either
-        statement = statement.whenNotMatchedBySourceDelete(f"t.{seq} < {barrier}BD AND {table.rows('t.')}")
-    with committing(session, note, step):
-        execute_merge(statement, table)
+        statement = statement.when_not_matched_by_source_delete(f"t.{seq} < {barrier}BD AND {table.rows('t.')}")
+    statement.commit(session, note, step)
 
 
 def merge_marked(
@@ -138,27 +136,24 @@ def merge_marked(
     values = _values(table, shape) | {own.deleted_at: "s.deleted_at"}
     taken = taken_away(barriers, f"t.{own.seq}")
     before = f"{taken}.seq < s.seq"
-    missed: dict[str, str | Column] = {
+    missed: dict[str, str] = {
         own.seq: f"IF({before}, t.{own.seq}, s.seq)",
         own.commit_ts: f"IF({before}, t.{own.commit_ts}, s.commit_ts)",
         own.deleted_at: f"IF({before}, {taken}.commit_ts, s.deleted_at)",
     }
     statement = (
-        delta_table(session, table)
-        .alias("t")
-        .merge(last.alias("s"), " AND ".join(matches))
-        .whenMatchedUpdate(
+        Merge(table, last, " AND ".join(matches))
+        .when_matched_update(
             f"s.row IS NOT NULL AND s.seq > t.{own.seq}", {**values, **{quoted(name): "NULL" for name in kept}}
         )
-        .whenMatchedUpdate(f"s.row IS NULL AND s.seq > t.{own.seq} AND t.{own.deleted_at} IS NULL", missed)
-        .whenNotMatchedInsert("s.row IS NOT NULL", values)
+        .when_matched_update(f"s.row IS NULL AND s.seq > t.{own.seq} AND t.{own.deleted_at} IS NULL", missed)
+        .when_not_matched_insert("s.row IS NOT NULL", values)
     )
     if barriers:
         older = f"t.{own.deleted_at} IS NULL AND t.{own.seq} < {max(barrier.below for barrier in barriers)}BD"
         older = f"{older} AND {table.rows('t.')}"
-        statement = statement.whenNotMatchedBySourceUpdate(older, {own.deleted_at: f"{taken}.commit_ts"})
-    with committing(session, note, step):
-        execute_merge(statement, table)
+        statement = statement.when_not_matched_by_source_update(older, {own.deleted_at: f"{taken}.commit_ts"})
+    statement.commit(session, note, step)
 
 
 def merge_versions(
@@ -184,19 +179,16 @@ def merge_versions(
     ]
     values, seq = _values(table, shape) | {END_AT: "s.end"}, table.own.seq
     statement = (
-        delta_table(session, table)
-        .alias("t")
-        .merge(moved.alias("s"), " AND ".join(matches))
-        .whenMatchedUpdate(None, values)
-        .whenNotMatchedInsert("NOT s.held", {**values, START_AT: "s.start"})
+        Merge(table, moved, " AND ".join(matches))
+        .when_matched_update(None, values)
+        .when_not_matched_insert("NOT s.held", {**values, START_AT: "s.start"})
     )
     if barriers:
         older = f"t.{OPEN} AND t.{seq} < {max(barrier.below for barrier in barriers)}BD"
-        statement = statement.whenNotMatchedBySourceUpdate(
+        statement = statement.when_not_matched_by_source_update(
             f"{older} AND {table.rows('t.')}", {END_AT: taken_away(barriers, f"t.{seq}")}
         )
-    with committing(session, note, step):
-        execute_merge(statement, table)
+    statement.commit(session, note, step)
 
 
 def _same_key(table: Table, schema: TableSchema) -> list[str]:
@@ -208,8 +200,8 @@ def _within(bounds: Bounds | None) -> list[str]:
     return [] if bounds is None else [bounds.of("t.")]
 
 
-def _values(table: Table, shape: Shape) -> dict[str, str | Column]:
-    values: dict[str, str | Column] = {quoted(name): f"s.row.{quoted(name)}" for name in shape.names}
+def _values(table: Table, shape: Shape) -> dict[str, str]:
+    values: dict[str, str] = {quoted(name): f"s.row.{quoted(name)}" for name in shape.names}
     metadata = shape.transform.metadata_of(shape.schema.name, "s.commit_ts")
     return (
         values

@@ -32,9 +32,11 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from lakehouse_cdc.errors import TableError, codes
-from lakehouse_cdc.lake.commits import committing, writer_options
+from lakehouse_cdc.lake.commits import writer_options
 from lakehouse_cdc.lake.direct.file_listing import Listed
-from lakehouse_cdc.lake.tables import append, delta_table, execute_merge, read, write
+from lakehouse_cdc.lake.merging import Merge
+from lakehouse_cdc.lake.sessions import kept
+from lakehouse_cdc.lake.tables import append, read, write
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.own_columns import OwnColumns, longer_than_any
 from lakehouse_cdc.model.table_layout import Table, literal, quoted
@@ -77,16 +79,13 @@ class MultisetWriter:
         if not self._has_rows and part.ops.isdisjoint(_GOES):
             self._load(moved, note)
             return
-        moved = moved.persist()  # it is looked at from several sides
-        try:
+        with kept(moved) as moved:  # it is looked at from several sides
             if not self._has_rows:
                 self._append(_came(moved, _enough(_limits(moved, None), self.shape.schema.name)), note)
             elif floor and not table.where(f"{self._own.seq} < {floor}BD").isEmpty():
                 self._replace(table, floor, moved, note)
             else:
                 self._apply(session, table, moved, note)
-        finally:
-            moved.unpersist()
 
     def task(self, part: TableBatch, files: Sequence[Listed], note: CommitNote) -> TableTask:
         """The same as something for a task to do, of a part that the table does not hold; those are its files."""
@@ -119,8 +118,7 @@ class MultisetWriter:
     def _apply(self, session: SparkSession, table: DataFrame, moved: DataFrame, note: CommitNote) -> None:
         """What comes and goes, where no row that is there is too old."""
         there = _counts(with_digest_of(table, moved, self._own), self._own)
-        limits = _limits(moved, there).persist()  # of all that the table has
-        try:
+        with kept(_limits(moved, there)) as limits:  # of all that the table has
             _enough(limits, self.shape.schema.name)
             changed = limits.where("there > base").select("digest")
             if changed.isEmpty():
@@ -128,8 +126,6 @@ class MultisetWriter:
             else:
                 source = _came(moved, limits).unionByName(_gone(limits), allowMissingColumns=True)
                 self._merge(session, source, bounds_of_digests(changed, self._own), note)
-        finally:
-            limits.unpersist()
 
     def _merge(self, session: SparkSession, source: DataFrame, bounds: Bounds | None, note: CommitNote) -> None:
         own = self._own
@@ -141,15 +137,12 @@ class MultisetWriter:
         values |= {column: f"s.{name}" for name, column in self._form_values().items()}
         values |= {own.seq: "s.seq", own.commit_ts: "s.commit_ts"} | self._table.stamp
         statement = (
-            delta_table(session, self._table)
-            .alias("t")
-            .merge(source.alias("s"), " AND ".join(matches))
-            .whenMatchedDelete("s.row IS NULL")
-            .whenMatchedUpdate("s.row IS NOT NULL", dict(values))
-            .whenNotMatchedInsert("s.row IS NOT NULL", dict(values))
+            Merge(self._table, source, " AND ".join(matches), any_value="s.digest")
+            .when_matched_delete("s.row IS NULL")
+            .when_matched_update("s.row IS NOT NULL", values)
+            .when_not_matched_insert("s.row IS NOT NULL", values)
         )
-        with committing(session, note, self._step()):
-            execute_merge(statement, self._table)
+        statement.commit(session, note, self._step())
 
     def _laid_out(self, copies: DataFrame) -> DataFrame:
         of_form = [F.col(name).alias(column) for name, column in self._form_values().items()]
