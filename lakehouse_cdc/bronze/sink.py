@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -25,6 +25,7 @@ from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.commit_log import Commit
 from lakehouse_cdc.lake.commits import find, writer_options
 from lakehouse_cdc.lake.direct.commit import DataFile, add_files
+from lakehouse_cdc.lake.micro_batches import MicroBatches, Source
 from lakehouse_cdc.lake.spark_errors import crossing_batch
 from lakehouse_cdc.lake.tables import append
 from lakehouse_cdc.lake.versions import Versions
@@ -51,9 +52,16 @@ class BronzeBatch:
     seconds: float = field(default=0.0, compare=False)
 
 
+class Planned(Source, Protocol):
+    """A stream that is planned in this process, for a session that is remote."""
+
+    def rows(self, spark: SparkSession, start: Mapping[str, Any], end: Mapping[str, Any]) -> DataFrame:
+        """The rows, or files, of the batch between two offsets."""
+
+
 def start(
     spark: SparkSession,
-    changes: DataFrame,
+    changes: DataFrame | Planned,
     layout: Layout,
     checkpoint: str,
     *,
@@ -61,8 +69,8 @@ def start(
     reading: Reading | None = None,
     ready: Ready = lambda _: None,
     on_batch: Callable[[BronzeBatch], None] | None = None,
-) -> StreamingQuery:
-    """Start the stream of `changes` (rows of bronze, or its files) into `<bronze>.changes`.
+) -> StreamingQuery | MicroBatches:
+    """Start the stream of `changes` (rows of bronze, or its files) into `<bronze>.changes`; see `Planned` for others.
 
     Each table must exist when `ready`, which is called before it is written to, has returned.
 
@@ -72,7 +80,6 @@ def start(
     """
     place = Checkpoint(checkpoint)
 
-    @crossing_batch()
     def write(rows: DataFrame, batch: int) -> None:
         ready(layout.changes)
         began = time.monotonic()
@@ -81,8 +88,16 @@ def start(
         if on_batch is not None:
             on_batch(done)
 
-    writer = changes.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
-    writer = writer.queryName(f"{layout.pipeline}: bronze")
+    name = f"{layout.pipeline}: bronze"
+    if not isinstance(changes, DataFrame):
+        planned = changes
+
+        def apply(batch: int, start: Mapping[str, Any], end: Mapping[str, Any]) -> None:
+            write(planned.rows(spark, start, end), batch)
+
+        return MicroBatches(checkpoint, planned, apply, name=name, every_seconds=every_seconds).start()
+    writer = changes.writeStream.foreachBatch(crossing_batch()(write)).option("checkpointLocation", checkpoint)
+    writer = writer.queryName(name)
     timed: dict[str, Any] = {"availableNow": True}
     if every_seconds is not None:
         timed = {"processingTime": f"{round(every_seconds * 1000)} milliseconds"}

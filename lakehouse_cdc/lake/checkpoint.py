@@ -2,7 +2,7 @@
 
 Spark writes `offsets/<n>` before batch n runs and `commits/<n>` after it has ended, both whole (in S3 as
 `runtime.object_store` says; elsewhere under another name, and renamed). So while a batch runs its end is known, and
-after a crash the batches that are surely complete are.
+after a crash the batches that are surely complete are. Where no query of Spark's runs, `micro_batches` does the same.
 The layout of the folder is Spark's own and has not changed since Spark 2: a line with the log's version, a line of
 metadata, then one line of JSON for each source.
 """
@@ -10,12 +10,16 @@ metadata, then one line of JSON for each source.
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lakehouse_cdc.errors import codes
 from lakehouse_cdc.lake.files.choice import files_at
 from lakehouse_cdc.lake.files.port import Files
+
+_VERSION = "v1"  # of the form of these files
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Checkpoint:
     def offset(self, batch: int) -> dict[str, Any]:
         """The end of that batch, in the source's own JSON. Raises DefiniteError if the checkpoint lacks it."""
         lines = self._read(f"offsets/{batch}").splitlines()
-        if len(lines) != 3 or lines[0] != "v1":
+        if len(lines) != 3 or lines[0] != _VERSION:
             raise codes.CHECKPOINT_DAMAGED.error(
                 f"the checkpoint's offset of batch {batch} is not of a query with one source",
                 where=self.location,
@@ -64,13 +68,42 @@ class Checkpoint:
         Hadoop keeps a sum beside each file, and reads a file without one: it is removed first.
         """
         if (planned := self.planned) is not None:
-            self._files.delete(f"offsets/.{planned}.crc")
-            self._files.delete(f"offsets/{planned}")
+            self._remove("offsets", planned)
+
+    def begin(self, query_id: str) -> None:
+        """Make the checkpoint of a query that starts for the first time; one that is there stays."""
+        self._create("metadata", json.dumps({"id": query_id}))
+
+    def plan(self, batch: int, end: Mapping[str, Any]) -> bool:
+        """Note the end of a batch that is about to run; False where somebody else has planned that batch."""
+        of_batch = {"batchWatermarkMs": 0, "batchTimestampMs": round(time.time() * 1000), "conf": {}}
+        return self._create(f"offsets/{batch}", f"{_VERSION}\n{json.dumps(of_batch)}\n{json.dumps(dict(end))}")
+
+    def complete(self, batch: int) -> None:
+        """Note that a batch has ended."""
+        self._create(f"commits/{batch}", f'{_VERSION}\n{{"nextBatchWatermarkMs":0}}')
+
+    def forget(self, batch: int) -> None:
+        """Remove what is known of a batch that is long complete, if there is such a one."""
+        if batch >= 0:
+            for log in ("offsets", "commits"):
+                self._remove(log, batch)
 
     @property
     def exists(self) -> bool:
         """True once a query has been started with it."""
         return self._files.exists("metadata")
+
+    def _remove(self, log: str, batch: int) -> None:
+        self._files.delete(f"{log}/.{batch}.crc")
+        self._files.delete(f"{log}/{batch}")
+
+    def _create(self, name: str, text: str) -> bool:
+        """Create a file; False where there is one. A sum that is left of another file would belie this one."""
+        folder, _, last = name.rpartition("/")
+        if not self._files.exists(name):
+            self._files.delete(f"{folder}/.{last}.crc".lstrip("/"))
+        return self._files.create(name, text)
 
     @property
     def _files(self) -> Files:

@@ -8,6 +8,7 @@ rows of a version never change, so reading them again, at any time, gives the sa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ class Versions:
     last: int
 
     @classmethod
-    def between(cls, start: dict[str, Any] | None, end: dict[str, Any]) -> Versions:
+    def between(cls, start: Mapping[str, Any] | None, end: Mapping[str, Any]) -> Versions:
         """The commits between two offsets of a Delta streaming source (None: before the first).
 
         Raises DefiniteError where an offset lies inside a commit: a limit on files or bytes would cut one in two, and
@@ -50,7 +51,15 @@ class Versions:
         return inserted.drop("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def _complete(offset: dict[str, Any]) -> int:
+def offset_after(last: int, table_id: str) -> dict[str, Any]:
+    """The offset of a Delta streaming source after that commit of a table, as Delta writes it."""
+    return {
+        "sourceVersion": 1, "reservoirId": table_id, "reservoirVersion": last + 1, "index": _WHOLE,
+        "isStartingVersion": False,
+    }  # fmt: skip
+
+
+def _complete(offset: Mapping[str, Any]) -> int:
     """The last commit that lies wholly before an offset."""
     if offset["index"] != _WHOLE or offset.get("isStartingVersion"):
         raise codes.BRONZE_BATCH_SPLIT.error(

@@ -354,3 +354,7 @@ class Places:
         Text(), "folder of a change table: tasks write its files there, and return one line for each",
         default="", spark="filesTo", changes=NEXT_RUN,
     )  # fmt: skip
+    splits: str = option(
+        Text(), "of a batch read: what tasks are to read, as the process that plans the stream passes it on",
+        default="", spark="splits", changes=NEXT_RUN,
+    )  # fmt: skip

@@ -8,17 +8,20 @@ would end inside one is refused.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakehouse_cdc.lake.checkpoint import Checkpoint
-from lakehouse_cdc.lake.commits import newest_first
+from lakehouse_cdc.lake.commits import newest_first, newest_version
 from lakehouse_cdc.lake.direct.file_listing import only_appended
+from lakehouse_cdc.lake.micro_batches import MicroBatches
+from lakehouse_cdc.lake.sessions import is_remote
 from lakehouse_cdc.lake.spark_errors import crossing_batch
-from lakehouse_cdc.lake.versions import Versions
+from lakehouse_cdc.lake.tables import table_id
+from lakehouse_cdc.lake.versions import Versions, offset_after
 from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout
 from lakehouse_cdc.sinks.batches import no_note, versions_of
@@ -37,8 +40,11 @@ def start(
     name: str,
     every_seconds: float | None = None,
     on_batch: Callable[[Result, float], None] | None = None,
-) -> StreamingQuery:
+    here: bool = False,
+) -> StreamingQuery | MicroBatches:
     """Start the stream from `<bronze>.changes`, which must exist, into the sink; `name` is its query's.
+
+    It is driven by Spark, or `here`, by this process, as it always is where the session is remote.
 
     Without `every_seconds` it takes what is there now and ends (availableNow), else it runs until it is stopped.
     `on_batch` is called after each batch with what the sink returned and the seconds that it took, on a thread of
@@ -46,25 +52,71 @@ def start(
     """
     place = Checkpoint(checkpoint)
 
-    @crossing_batch()
-    def write(_: DataFrame, batch: int) -> None:
+    def apply(batch: int) -> None:
         began = time.monotonic()
         done = sink.apply(committed_batch(spark, layout, place, batch))
         if on_batch is not None:
             on_batch(done, time.monotonic() - began)
 
-    table = layout.changes
+    table, title = layout.changes, f"{layout.pipeline}: {name}"
+    if here or is_remote(spark):
+        source = NewCommits(spark, layout)
+        return MicroBatches(
+            checkpoint, source, lambda batch, _start, _end: apply(batch), name=title, every_seconds=every_seconds
+        ).start()
+
+    @crossing_batch()
+    def write(_: DataFrame, batch: int) -> None:
+        apply(batch)
+
     reader = spark.readStream.format("delta").option("maxFilesPerTrigger", _ALL)
     if place.last_offset() is None and only_appended(spark, table):
         # the same commits, from the log itself; without it Delta begins with jobs that put together what is there now
         reader = reader.option("startingVersion", 0)
     changes = reader.load(table.path) if table.path is not None else reader.table(table.sql)
     writer = changes.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
-    writer = writer.queryName(f"{layout.pipeline}: {name}")
+    writer = writer.queryName(title)
     timed: dict[str, Any] = {"availableNow": True}
     if every_seconds is not None:
         timed = {"processingTime": f"{round(every_seconds * 1000)} milliseconds"}
     return writer.trigger(**timed).start()
+
+
+class NewCommits:
+    """What is new in bronze, for a session that is remote (see `lake.micro_batches.Source`).
+
+    Offsets are those of Delta's source: `Versions.between` reads them. Commits of others than bronze's stream, such as
+    of one that puts files together, change no row, and are taken along by the next batch.
+    """
+
+    def __init__(self, spark: SparkSession, layout: Layout) -> None:
+        self._spark, self._table = spark, layout.changes
+        self._id = ""
+        self._until: int | None = None
+
+    def until_now(self) -> None:
+        """See `lake.micro_batches.Source`."""
+        self._until = newest_version(self._spark, self._table)
+
+    def latest(self, start: Mapping[str, Any]) -> dict[str, Any] | None:
+        """See `lake.micro_batches.Source`."""
+        after = -1 if not start else Versions.between(None, start).last
+        last = newest_version(self._spark, self._table) if self._until is None else self._until
+        if last <= after or not self._has_rows(Versions(after, last)):
+            return None
+        self._id = self._id or table_id(self._spark, self._table)
+        return offset_after(last, self._id)
+
+    def _has_rows(self, versions: Versions) -> bool:
+        for commit in newest_first(self._spark, self._table):
+            if versions.after is not None and commit.version <= versions.after:
+                return False
+            if commit.version <= versions.last and commit.note is not None:
+                return True
+        return False
+
+    def close(self) -> None:
+        """See `lake.micro_batches.Source`."""
 
 
 def committed_batch(spark: SparkSession, layout: Layout, checkpoint: Checkpoint, batch: int) -> CommittedBatch:

@@ -31,7 +31,7 @@ from typing import Any
 
 from lakehouse_cdc.errors import CdcError
 from lakehouse_cdc.lake.failpoints import Door, commit_to
-from lakehouse_cdc.lake.file_systems import asking, file_system, objects_of, put_whole
+from lakehouse_cdc.lake.file_systems import asking, file_system, objects_of, put_new, put_whole
 from lakehouse_cdc.model.place import address
 
 _DELETING = ".deleting"
@@ -78,6 +78,14 @@ class Bucket:
         try:
             with ThreadPoolExecutor(1) as thread:
                 thread.submit(put_whole, f"{self.where}/{name}", text.encode()).result()
+        finally:
+            self._changed(name)
+
+    def create(self, name: str, text: str) -> bool:
+        """See `port.Files`."""
+        try:
+            with commit_to(Door.FILE, _last(name)):
+                return put_new(f"{self.where}/{name}", text.encode())
         finally:
             self._changed(name)
 

@@ -37,6 +37,11 @@ class Folder:
         """See `port.Files`."""
         write_whole(self.path / name, text)
 
+    def create(self, name: str, text: str) -> bool:
+        """See `port.Files`."""
+        path = self.path / name
+        return not path.exists() and write_whole(path, text, replacing=False)
+
     def delete(self, name: str) -> None:
         """See `port.Files`."""
         (self.path / name).unlink(missing_ok=True)
@@ -92,10 +97,12 @@ def _bytes(folder: Path) -> int:
     return sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file, durably, so that who reads it gets all of it, or what was there before.
+def write_whole(path: Path, text: str, *, replacing: bool = True) -> bool:
+    """Write a file, durably, so that who reads it gets all of it, or what was there before; False if that stays.
 
-    Where that fails, as on a full disk, nothing is left of the attempt.
+    Unless it is `replacing`, a file that is there stays. Where writing fails, as on a full disk, nothing is left of the
+    attempt. On a file system without links (many of networks and of FUSE) two that create a file at the very same
+    moment both do: there a lock, or a job that does not run twice, keeps them apart.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
@@ -105,11 +112,29 @@ def write_whole(path: Path, text: str) -> None:
             out.flush()
             os.fsync(out.fileno())
         with commit_to(Door.FILE, path.name):
+            if not replacing and (created := _linked(temporary, path)) is not None:
+                return created
             os.replace(temporary, path)
     except OSError:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+    return True
+
+
+def _linked(temporary: str, path: Path) -> bool | None:
+    """Give a file its own name, unless there is one of that name, which is False; None where files have no links."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        return False if path.exists() else None
+    finally:
+        if path.exists():
+            with suppress(OSError):
+                os.unlink(temporary)
+    return True
 
 
 def existing(folder: Path) -> Path:

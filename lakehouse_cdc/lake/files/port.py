@@ -7,7 +7,7 @@ What is kept, below `<checkpoints>/<pipeline>`, and what each needs of the place
 
 | files | written by | read by | needs |
 |---|---|---|---|
-| `<stream>/metadata`, `offsets/N`, `commits/N` | Spark (`java_store`) | Spark, driver | created once, by one query |
+| `<stream>/metadata`, `offsets/N`, `commits/N` | Spark (`java_store`) or driver | Spark, driver | created once |
 | the same: the plan of a batch is removed | driver, no stream running | | deletion |
 | `schemas/*`, named by their content (`source.state.state_store`) | planner, driver | planner, driver | whole |
 | `schemas/gap-*`, `held-*`, `epoch-*`, `settings-*` (the same) | planner, driver | planner, driver | whole, names |
@@ -22,11 +22,11 @@ Tasks read and write none of them. Spark's own log is of a machine, and stays th
 
 Invariant: who reads a file gets the whole of what one writer wrote, the last one that has ended, or nothing.
 
-Why that is enough, without a file that is appended to or created on a condition: what offsets name is named by its
+Why that is enough, without a file that is appended to: what offsets name is named by its
 content, so to write it again, by whomever, changes nothing. All else is replaced by the one process that may write to
 the pipeline's tables; of signals the last word counts, and what is taken up is decided by the offset that names it (see
 `source.requests.requests`). What has to be created once, by one of several, are the files of Spark's own checkpoint:
-these are Spark's to write.
+these are Spark's to write, or, where no query of Spark's runs, are created by links, or put on a condition.
 
 Guards: tests/lake/files/test_contract.py asks both the same.
 """
@@ -60,6 +60,9 @@ class Files(Protocol):
 
     def write(self, name: str, text: str) -> None:
         """Write a file, durably: who reads gets all of it, or what was there before. A failure leaves nothing."""
+
+    def create(self, name: str, text: str) -> bool:
+        """The same of a file that is not there; False where there is one, which stays as it is."""
 
     def delete(self, name: str) -> None:
         """Delete a file; one that is gone is fine."""

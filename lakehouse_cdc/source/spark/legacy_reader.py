@@ -48,7 +48,7 @@ class RememberingReader(StreamReader):
         last = self._offered
         if not last.planned:
             return last.end
-        end = self._next(last.end, self._options.max_rows_per_trigger, self._options.max_bytes_per_trigger)
+        end = self.end_after(last.end, self._options.max_rows_per_trigger, self._options.max_bytes_per_trigger)
         if end is None:
             return last.end
         self._keep(Offered(last.end, end, planned=False))

@@ -34,5 +34,5 @@ class LimitedReader(StreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch; `start` itself if there is nothing new."""
         everything = isinstance(limit, ReadAllAvailable)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        end = self._next(start, max_rows, None if everything else self._options.max_bytes_per_trigger)
+        end = self.end_after(start, max_rows, None if everything else self._options.max_bytes_per_trigger)
         return start if end is None else end

@@ -3,6 +3,7 @@
     spark.dataSource.register(MySqlCdcSource)
     spark.readStream.format("mysql_cdc").options(...).load()     # bronze rows, snapshot and binlog in one stream
     spark.read.format("mysql_cdc").options(asOf=...).load()      # all rows of the tables as of a committed offset
+    spark.read.format("mysql_cdc").options(splits=...).load()    # a batch that was planned elsewhere (`planned_here`)
 
 Spark calls the planner's side (`latestOffset`, `partitions`) in one Python process beside the driver and `read` in the
 workers; they share nothing but offsets and splits. `initialOffset` is never stored, so it is the constant `{}`.
@@ -13,6 +14,8 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -25,6 +28,7 @@ from lakehouse_cdc.source.options import SourceOptions
 from lakehouse_cdc.source.planning.planner import Planner
 from lakehouse_cdc.source.reading.task import read_split
 from lakehouse_cdc.source.spark.legacy_reader import RememberingReader
+from lakehouse_cdc.source.spark.splits_option import of_option
 from lakehouse_cdc.source.spark.stream_reader import StreamReader
 from lakehouse_cdc.source.state.offset_codec import restored
 from lakehouse_cdc.source.state.state_store import SchemaStore
@@ -54,11 +58,30 @@ class MySqlCdcSource(DataSource):
         return LimitedReader(options)
 
     @crossing()
-    def reader(self, schema: StructType) -> MySqlCdcReader:
-        """All rows of the tables as of the offset in the option `asOf`."""
+    def reader(self, schema: StructType) -> MySqlCdcReader | BatchReader:
+        """All rows of the tables as of the offset in the option `asOf`; or those of the option `splits`."""
         options = SourceOptions.parse(self.options)
         options.reach_files()
-        return MySqlCdcReader(options)
+        return BatchReader(options) if options.splits else MySqlCdcReader(options)
+
+
+class BatchReader(DataSourceReader):
+    """The rows of the splits that are given, or the files that they become, as of a batch of the stream."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._splits, self._options = options.splits, replace(options, splits="")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_splits": "", "_options": self._options}
+
+    @crossing()
+    def partitions(self) -> Sequence[InputPartition]:
+        """The splits."""
+        return of_option(self._splits)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See `StreamReader.read`."""
+        return StreamReader(self._options).read(partition)
 
 
 class MySqlCdcReader(DataSourceReader):

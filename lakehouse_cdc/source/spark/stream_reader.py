@@ -46,7 +46,7 @@ class StreamReader(DataSourceStreamReader):
         return {}
 
     @crossing()
-    def _next(self, start: Mapping[str, Any], max_rows: int | None, max_bytes: int | None) -> dict[str, Any] | None:
+    def end_after(self, start: Mapping[str, Any], max_rows: int | None, max_bytes: int | None) -> dict[str, Any] | None:
         """The end of the batch after a stored offset; None if there is nothing new."""
         last, planner, after = restored(start, self._store), self.planner, None
         if last is None and (after := Beginning(self._options.schema_folder).after) is not None:

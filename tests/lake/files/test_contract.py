@@ -7,8 +7,12 @@ import random
 import signal
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -49,9 +53,23 @@ def s3() -> Iterator[S3Server]:
 @pytest.fixture
 def in_bucket(s3: S3Server) -> Iterator[Place]:
     name = s3.bucket()
-    file_systems.reach(f"s3://{name}", Storage(endpoint=s3.url, access_key="key", secret_key=SECRET))
+    file_systems.reach(f"s3://{name}", Storage(endpoint=s3.url, access_key="key", secret_key=SECRET), partial(put_new, s3))
     yield Place(f"s3://{name}/deep/place", s3)
     s3.lost = s3.refused = lambda _: False
+
+
+def put_new(s3: S3Server, url: str, content: bytes) -> bool:
+    """As a client of S3 puts an object on a condition."""
+    signed = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+    headers = {"If-None-Match": "*", "Authorization": signed, "Content-Type": "application/octet-stream"}
+    at = s3.url + "/" + url.partition("://")[2]
+    try:
+        urllib.request.urlopen(urllib.request.Request(at, content, headers, method="PUT")).close()
+    except urllib.error.HTTPError as error:
+        if error.code != 412:
+            raise
+        return False
+    return True
 
 
 @pytest.fixture(
@@ -92,6 +110,22 @@ def test_what_is_written_is_read(place: Place) -> None:
     assert (files.read("paused"), files.exists("paused")) == (None, False)
     assert files.is_there
     assert abs(files.written_at("3f.json") - time.time()) < 60
+
+
+def test_a_file_is_created_once(place: Place) -> None:
+    files = place.files
+    if files.pause and not file_systems.can_put_new(place.location):
+        pytest.skip("this process has no client that puts objects there on a condition")
+    assert files.create("offsets/1", "of the first")
+    assert not files.create("offsets/1", "of another")
+    assert (files.read("offsets/1"), files.within("offsets").names()) == ("of the first", ["1"])
+    files.delete("offsets/1")
+    assert files.create("offsets/1", "of another")
+    with ThreadPoolExecutor(8) as pool:  # of all that create one at the same moment
+        assert sum(pool.map(lambda n: files.create("commits/1", str(n)), range(16))) == 1
+    assert files.within("commits").names() == ["1"]
+    if place.server is None:
+        assert [path.name for path in Path(place.location, "commits").iterdir()] == ["1"]
 
 
 def test_a_place_has_places(place: Place) -> None:
