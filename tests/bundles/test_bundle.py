@@ -38,7 +38,7 @@ CLASSES: dict[str, Any] = {
     "dashboards": Dashboard,
 }
 KINDS = {"secret_scopes": "secret_scope"}  # in the names of files; else without the s
-WRITERS = ("ingest", "ingest_continuous")
+WRITERS = ("ingest", "ingest_continuous", "ingest_serverless")
 CONFIGS = ("config", "declarative_config")
 
 
@@ -206,6 +206,7 @@ def test_every_command_is_one_of_ours(bundle: Declared) -> None:
     assert commands == {
         "ingest": [("run", True, None)],
         "ingest_continuous": [("run", False, None)],
+        "ingest_serverless": [("run", True, None)],
         "maintain": [("maintain", None, True), ("verify", None, None)],
         "verify": [("verify", None, None)],
         "doctor": [("doctor", None, None)],
@@ -268,14 +269,14 @@ def test_pipelines_share_no_table_no_state_and_no_replica_id() -> None:
 def test_one_pipeline_has_one_writer(bundle: Declared) -> None:
     jobs = bundle.resources("jobs")
     states = [(jobs[name].get("schedule") or jobs[name]["continuous"])["pause_status"] for name in WRITERS]
-    assert states == {"dev": ["PAUSED", "PAUSED"], "prod": ["UNPAUSED", "PAUSED"]}[bundle.target]
-    assert [jobs[name]["max_concurrent_runs"] for name in WRITERS] == [1, 1]
+    assert states == {"dev": ["PAUSED"] * 3, "prod": ["UNPAUSED", "PAUSED", "PAUSED"]}[bundle.target]
+    assert [jobs[name]["max_concurrent_runs"] for name in WRITERS] == [1, 1, 1]
 
 
 def test_spark_runs_on_a_cluster_that_has_what_the_source_wants(bundle: Declared) -> None:
-    """Spark 4.2, in the driver's process; serverless compute has neither, so only what needs no Spark runs there."""
+    """Spark 4.2, in the driver's process; serverless compute has neither: there is what a session of Connect can do."""
     serverless = {name for name, _, task in wheel_tasks(bundle) if "environment_key" in task}
-    assert serverless == {"doctor"}
+    assert serverless == {"doctor", "ingest_serverless"}
     for name in bundle.resources("jobs").keys() - serverless:
         [cluster] = [c["new_cluster"] for c in bundle.resources("jobs")[name]["job_clusters"]]
         assert cluster["spark_version"].partition(".")[0] == "19"

@@ -202,7 +202,7 @@ def test_what_the_jobs_install(server: MySqlServer, tmp_path: Path, given: str) 
             ]
             installed += [library["whl"] for library in found]
     [pipeline] = bundle.resources("pipelines").values()
-    assert installed + pipeline["environment"]["dependencies"] == [named] * 7
+    assert installed + pipeline["environment"]["dependencies"] == [named] * 8
     if not given.startswith("/"):
         for path in included(folder):
             if read(path)["resources"].get("jobs"):
