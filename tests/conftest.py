@@ -214,7 +214,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
         if not {"mysql", "other_servers"}.isdisjoint(fixtures):
             item.add_marker("mysql")
-        if "broker" in fixtures:
+        if not {"broker", "connect"}.isdisjoint(fixtures):
             item.add_marker("process")
         if not any(map(item.get_closest_marker, ("spark", "mysql", "process", "long"))):
             item.add_marker("unit")

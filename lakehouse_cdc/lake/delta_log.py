@@ -3,7 +3,7 @@
 Delta's SQL (DESCRIBE DETAIL) makes all of a table's state to answer, with jobs that take half a second. The checksum
 of the newest version says it in a few bytes (see `checksum`). Where there is none deltalake reads the log, and what it
 cannot open, for the name of a folder, is read here. Where the table is in no folder and no bucket that this process
-reaches (tables of a catalog, Spark Connect), or its log is not of a form that is known, there is no answer, and callers
+reaches (tables of a catalog), or its log is not of a form that is known, there is no answer, and callers
 do without.
 """
 
@@ -20,6 +20,7 @@ from lakehouse_cdc.lake.bare import is_openable_path, is_plain_path
 from lakehouse_cdc.lake.checksum import state_by_checksum, state_by_log
 from lakehouse_cdc.lake.file_systems import can_put_new, storage_of, writes_as_given
 from lakehouse_cdc.lake.opened import opened, state_of
+from lakehouse_cdc.lake.shared_folder import is_shared
 from lakehouse_cdc.lake.table_state import State
 from lakehouse_cdc.model.place import is_url
 from lakehouse_cdc.model.table_layout import Table
@@ -35,8 +36,8 @@ def is_at_hand(spark: SparkSession, table: Table) -> bool:
 
 
 def in_folder(spark: SparkSession, table: Table) -> bool:
-    """Whether the table is in a folder that this process and Spark's driver, which is not elsewhere, both see."""
-    return table.path is not None and table.path.startswith("/") and hasattr(spark, "_jvm")
+    """Whether the table is in a folder that this process, Spark's driver and its tasks all see."""
+    return table.path is not None and table.path.startswith("/") and is_shared(spark, table.path)
 
 
 @contextmanager

@@ -22,6 +22,8 @@ from lakehouse_cdc.lake.refused_writes import refused_by_disk
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from lakehouse_cdc.lake.micro_batches import MicroBatches
+
 _CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 _CONSTRAINTS = {
     "DELTA_NOT_NULL_CONSTRAINT_VIOLATED": ("column", "columnName"),
@@ -45,6 +47,7 @@ _PLANNER = "org.apache.spark.sql.execution.python.streaming.PythonStreamingSourc
 _ENDED = ("java.io.EOFException", "java.net.SocketException")
 _LATE = "Python worker failed to connect back"
 DYING_SECONDS = 10.0  # which a JVM may take to end when it was killed
+_CONDITION = re.compile(r"\[([A-Z][A-Z_0-9]+(?:\.[A-Z_0-9]+)?)\]")
 _DEEPEST = 50  # causes; a chain of them has no cycle, but nothing promises that
 
 
@@ -56,7 +59,7 @@ def is_conflict(error: BaseException) -> bool:
     )
 
 
-def failure_of(query: StreamingQuery) -> BaseException | None:
+def failure_of(query: StreamingQuery | MicroBatches) -> BaseException | None:
     """What ended a streaming query, with its causes on the Java side, which PySpark drops; None if nothing has."""
     failure = query.exception()
     if failure is not None and (classic := getattr(query, "_jsq", None)) is not None:
@@ -65,9 +68,13 @@ def failure_of(query: StreamingQuery) -> BaseException | None:
 
 
 def conditions(error: BaseException) -> list[str]:
-    """Spark's error conditions of an exception and of its causes, outermost first."""
+    """Spark's error conditions of an exception and of its causes, outermost first.
+
+    A remote session knows that of the exception alone, and of its causes their text, which begins with it.
+    """
     names = (_condition(java) for java in _java_causes(error))
-    return [condition for condition in names if condition]
+    known = [condition for condition in names if condition]
+    return known or [*filter(None, [_said(error)]), *_CONDITION.findall(str(error))]
 
 
 def violated(error: BaseException) -> tuple[str, str] | None:
@@ -76,7 +83,17 @@ def violated(error: BaseException) -> tuple[str, str] | None:
         if (of := _CONSTRAINTS.get(_condition(java) or "")) is not None:
             kind, parameter = of
             return kind, str(java.getMessageParameters().get(parameter))
+    if (of := _CONSTRAINTS.get(_said(error) or "")) is not None:
+        kind, parameter = of
+        return kind, str(error.getMessageParameters().get(parameter))  # type: ignore[attr-defined]  # PySpark's
     return None
+
+
+def _said(error: BaseException) -> str | None:
+    """The condition that an exception of PySpark's says itself, None for one that says none."""
+    from pyspark.errors import PySparkException
+
+    return error.getCondition() if isinstance(error, PySparkException) else None
 
 
 def as_cdc_error(error: BaseException, *, hint: str = "") -> CdcError:
@@ -144,8 +161,10 @@ def jvm_has_ended(*, within: float = 0.0) -> bool:
 
 def _is_cut_off(error: BaseException) -> bool:
     """Whether the connection to the JVM broke, as it does a moment before a JVM that is killed has ended."""
-    from py4j.protocol import Py4JNetworkError
-
+    try:
+        from py4j.protocol import Py4JNetworkError
+    except ImportError:  # a client of Spark Connect has none
+        return False
     return isinstance(error, Py4JNetworkError | ConnectionError)
 
 
@@ -192,7 +211,7 @@ def raised_in_sql(error: BaseException) -> CdcError | None:
     for java in _java_causes(error):
         if _condition(java) == "USER_RAISED_EXCEPTION":
             return decoded(str(java.getMessageParameters().get("errorMessage")))
-    return None
+    return decoded(str(error)) if _said(error) == "USER_RAISED_EXCEPTION" else None
 
 
 @contextmanager

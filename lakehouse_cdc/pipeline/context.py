@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from lakehouse_cdc.lake.checkpoint import Checkpoint
 from lakehouse_cdc.lake.object_store import ObjectStore, Slot
 from lakehouse_cdc.lake.readers.choice import ReaderOnDemand
 from lakehouse_cdc.lake.refused_writes import writable
+from lakehouse_cdc.lake.sessions import is_remote
 from lakehouse_cdc.lake.spark_errors import DYING_SECONDS, jvm_has_ended
 from lakehouse_cdc.model.own_columns import OwnColumns
 from lakehouse_cdc.model.place import Kind, Storage, as_folder, as_hadoop, is_url, kind_of
@@ -165,6 +167,11 @@ class PipelineContext:
         """Where Spark's own log goes, in a session that this pipeline makes; a file of this machine."""
         return self._log or self.state / "spark.log"
 
+    @property
+    def log_of_session(self) -> Path | None:
+        """The same, where the session's Spark is in this process and was started by it."""
+        return self.log if self._made_session and self._spark is not None and not is_remote(self._spark) else None
+
     def _prepared_log(self) -> Path:
         with writable(self.log.parent):
             self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -229,7 +236,7 @@ class PipelineContext:
     def spark(self) -> SparkSession:
         """The session, with the source registered."""
         if self._spark is None:
-            self._spark = brought_session()
+            self._spark = brought_session() or self._remote_session()
         if self._spark is None:
             from lakehouse_cdc.runtime.session import is_running, local_session
             from lakehouse_cdc.workers.launcher import programs_for
@@ -249,10 +256,32 @@ class PipelineContext:
                 reach(self._spark, self.checkpoints, storage)
                 keep_checkpoints(self._spark)
             self._connected = True
+        self._require_shared_folder(self._spark)
         from lakehouse_cdc.source.spark.stream import MySqlCdcSource
 
         self._spark.dataSource.register(MySqlCdcSource)
         return self._spark
+
+    def _remote_session(self) -> SparkSession | None:
+        """The session of the server of Spark Connect that is named, None where none is."""
+        remote = self.config.spark.remote or os.environ.get("SPARK_REMOTE")
+        if remote is None or not remote.startswith("sc://"):  # the variable may ask for a server of PySpark's own
+            return None
+        from pyspark.sql import SparkSession
+
+        self._made_session = True
+        return SparkSession.builder.remote(remote).getOrCreate()
+
+    def _require_shared_folder(self, spark: SparkSession) -> None:
+        """Refuse a folder that a remote server does not see: what tasks write there would be nowhere."""
+        if self._root is None or is_url(self._root):
+            return
+        from lakehouse_cdc.lake.shared_folder import look
+
+        if not look(spark, self._root):
+            raise codes.FOLDER_NOT_SHARED.error(
+                "a file that was put into the folder of the tables is not there for Spark's server", where=self._root
+            )
 
     def storage(self) -> Storage:
         """How the object store of the tables is reached. Raises ConfigError for a secret that cannot be read."""
@@ -298,7 +327,7 @@ class PipelineContext:
         except (CdcError, ModuleNotFoundError):
             raise
         except Exception as error:
-            raise translate(error, self.log if self._made_session else None) from error
+            raise translate(error, self.log_of_session) from error
 
     def writing(self, hint: str) -> AbstractContextManager[None]:
         """While this process writes to the pipeline's tables; `hint` is for an error, where another one does."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.errors import CdcError, codes
 from lakehouse_cdc.lake.checkpoint import Checkpoint
+from lakehouse_cdc.lake.sessions import is_remote
 from lakehouse_cdc.model.bronze_row import PARTITION
 from lakehouse_cdc.mysql.preflight.settings import Finding
 from lakehouse_cdc.ops.status import Status, TableStatus
@@ -77,6 +78,11 @@ class FromTopics:
         """Do the checkpoint, bronze and silver belong together? What was done, in words. Raises DefiniteError."""
         from lakehouse_cdc.pipeline.start.settling import settle_topics
 
+        if is_remote(self._context.spark):
+            raise codes.REMOTE_SESSION_UNSUPPORTED.error(
+                "a stream from topics has Spark in this process, and a session of Spark Connect has not",
+                where="source.kafka",
+            )
         return settle_topics(self._context.spark, self._context.layout, self._context.folders)
 
     def stream(

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from lakehouse_cdc.bronze.sink import Ready
+    from lakehouse_cdc.bronze.sink import Planned, Ready
+    from lakehouse_cdc.lake.micro_batches import MicroBatches
     from lakehouse_cdc.ops.maintain import Maintained
     from lakehouse_cdc.ops.reach import Reach
     from lakehouse_cdc.ops.source_watch import SourceWatch
@@ -369,11 +370,13 @@ class Pipeline(TakesSignals):
                 streams.add(start_sink(spark, layout, place, made, name=name, every_seconds=sinks_every))
             return streams.wait(until=signalled)
 
-    def _bronze_stream(self, every: float | None, report: RunReport, ready: Ready) -> StreamingQuery:
+    def _bronze_stream(self, every: float | None, report: RunReport, ready: Ready) -> StreamingQuery | MicroBatches:
         """Start the stream into bronze."""
         from lakehouse_cdc.bronze import sink
         from lakehouse_cdc.lake.catalog_folder import SESSION_CATALOG, by_folder
         from lakehouse_cdc.lake.direct.newest_version import can_commit
+        from lakehouse_cdc.lake.sessions import is_remote
+        from lakehouse_cdc.source.spark.planned_here import PlannedHere
 
         if (topics := self._topics) is not None:
             return topics.stream(every, ready, report.bronze)
@@ -383,7 +386,11 @@ class Pipeline(TakesSignals):
         changes_table = by_folder(spark, layout.changes)
         if can_commit(spark, changes_table):
             options["filesTo"] = str(changes_table.path)
-        changes = spark.readStream.format("mysql_cdc").options(**options).load()
+        changes: DataFrame | Planned
+        if is_remote(spark):
+            changes = PlannedHere(options)
+        else:
+            changes = spark.readStream.format("mysql_cdc").options(**options).load()
         reading, place = partial(self._reading, report), self.checkpoint("bronze")
         return sink.start(
             spark, changes, layout, place,
@@ -530,7 +537,7 @@ class Pipeline(TakesSignals):
             raise codes.SILVER_NOT_CONFIGURED.error(
                 "this pipeline keeps no silver tables to verify", hint="verify --layer bronze, or name target.silver"
             )
-        places, log = (self.checkpoint("bronze"), self.checkpoint("silver")), self.log if self._made_session else None
+        places, log = (self.checkpoint("bronze"), self.checkpoint("silver")), self.log_of_session
         began = time.monotonic()
         with self.failures():
             options = self.source_options()

@@ -175,3 +175,22 @@ PLANNER_ENDED = Code(
     "The Python process in which Spark has the stream planned was ended from outside.",
     "See in the system's log whether it had no memory left, and give the machine more; a run tries again.",
 )
+
+FOLDER_NOT_SHARED = Code(
+    7020,
+    "folder_not_shared",
+    ConfigError,
+    Scope.PIPELINE,
+    "The server of Spark Connect, or its tasks, do not see the folder of the tables as this process does.",
+    "Name a folder that all of them have under this name, or set target.catalog in place of target.path.",
+)
+
+REMOTE_SESSION_UNSUPPORTED = Code(
+    7021,
+    "remote_session_unsupported",
+    DefiniteError,
+    Scope.PIPELINE,
+    "This cannot be done on a session of Spark Connect.",
+    "Run it where Spark is in the same process: on a cluster in dedicated access mode, by spark-submit, or without"
+    " spark.remote.",
+)

@@ -229,6 +229,12 @@ class RunConfig(Keys):
 class SparkConfig(Keys):
     """`spark`: the session that a pipeline makes; one that is brought (Databricks, `spark-submit`) is as it is."""
 
+    remote: str | None = option(
+        Text(r"sc://\S+", "sc://host:15002"),
+        "the server of Spark Connect that does the work; see [Spark Connect](../guides/spark-connect.md). It is shown,"
+        " so it holds no token",
+        default=None, otherwise="the environment's `SPARK_REMOTE`, else a session in this process", changes=NEXT_RUN,
+    )  # fmt: skip
     master: str | None = option(
         Text(
             r"local\[(?:[0-9]+|\*)\]|yarn|(?:spark|k8s)://\S+|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]",

@@ -18,6 +18,10 @@ from lakehouse_cdc.lake.spark_errors import failure_of
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from lakehouse_cdc.lake.micro_batches import MicroBatches
+
+    Query = StreamingQuery | MicroBatches
+
 _POLL_SECONDS = 0.1
 
 
@@ -25,12 +29,12 @@ class Streams:
     """The queries of one run, as a context manager that stops them all."""
 
     def __init__(self) -> None:
-        self._queries: list[StreamingQuery] = []
+        self._queries: list[Query] = []
         self._interrupted = False
         self._work = False
         self._before: Any = None
 
-    def add(self, query: StreamingQuery) -> None:
+    def add(self, query: Query) -> None:
         """One that was just started."""
         self._queries.append(query)
 

@@ -109,7 +109,10 @@ class Reset:
 
 def require_no_stream(spark: SparkSession, layout: Layout) -> None:
     """The lock is of a process; this one may be running the pipeline itself."""
-    if any((query.name or "").startswith(f"{layout.pipeline}: ") for query in spark.streams.active):
+    from lakehouse_cdc.lake.micro_batches import active
+
+    names = [*active(), *(query.name or "" for query in spark.streams.active)]
+    if any(name.startswith(f"{layout.pipeline}: ") for name in names):
         raise codes.PIPELINE_RUNNING.error(
             "the pipeline is running", where=layout.pipeline,
             hint="end the run first: interrupt it, or stop the queries in spark.streams.active",
@@ -196,22 +199,21 @@ def _is_ours(reader: TableReader, layout: Layout, table: Table) -> bool:
 
 
 def _in_catalog(spark: SparkSession, layout: Layout, schema: str) -> Iterator[Table]:
-    from lakehouse_cdc.lake.tables import delta_table
+    from lakehouse_cdc.lake.tables import detail
 
     known = f"{quoted(layout.catalog or '')}.{quoted(schema)}"
     for row in spark.sql(f"SHOW TABLES IN {known}").collect():
         if not row["isTemporary"]:
             table = Table(schema, row["tableName"], catalog=layout.catalog)
-            [detail] = delta_table(spark, table).detail().select("properties", "format").collect()
-            if detail["format"] == "delta" and detail["properties"].get(PIPELINE) == layout.pipeline:
+            of_table = detail(spark, table)
+            if of_table["format"] == "delta" and of_table["properties"].get(PIPELINE) == layout.pipeline:
                 yield table
 
 
 def _bytes_by_spark(spark: SparkSession, table: Table) -> int:
-    from lakehouse_cdc.lake.tables import delta_table
+    from lakehouse_cdc.lake.tables import detail
 
-    [(size,)] = delta_table(spark, table).detail().select("sizeInBytes").collect()
-    return int(size)
+    return int(detail(spark, table)["sizeInBytes"])
 
 
 def _bytes(folder: str) -> int:
