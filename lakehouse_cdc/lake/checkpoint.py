@@ -20,6 +20,8 @@ from lakehouse_cdc.lake.files.choice import files_at
 from lakehouse_cdc.lake.files.port import Files
 
 _VERSION = "v1"  # of the form of these files
+# the one setting that Spark wants of a batch which it is to repeat, and does not take its default for (None.get)
+_CONF = {"spark.sql.shuffle.partitions": "200"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Checkpoint:
 
     def plan(self, batch: int, end: Mapping[str, Any]) -> bool:
         """Note the end of a batch that is about to run; False where somebody else has planned that batch."""
-        of_batch = {"batchWatermarkMs": 0, "batchTimestampMs": round(time.time() * 1000), "conf": {}}
+        of_batch = {"batchWatermarkMs": 0, "batchTimestampMs": round(time.time() * 1000), "conf": _CONF}
         return self._create(f"offsets/{batch}", f"{_VERSION}\n{json.dumps(of_batch)}\n{json.dumps(dict(end))}")
 
     def complete(self, batch: int) -> None:

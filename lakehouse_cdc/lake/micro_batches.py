@@ -20,8 +20,9 @@ A crash between any two steps leaves one of the two. What a repeated batch may d
 and the sinks know a batch by the id in `metadata` and its number, which stay the same when the driver changes.
 
 Spark adds to an offset the settings that its operators with a state depend on. There are none in these streams, and
-Spark takes its defaults for what is missing. The sums that Hadoop keeps beside its files (`.N.crc`) are not written;
-one that is left of a file which has been removed would belie the new file, so it is removed before.
+Spark takes its defaults for what is missing, but for one (see `checkpoint`). The sums that Hadoop keeps beside its
+files (`.N.crc`) are not written; one that is left of a file which has been removed would belie the new file, so it is
+removed before.
 
 Guards: tests/lake/test_micro_batches.py (a crash at every step; handed over to Spark and back).
 """

@@ -53,7 +53,9 @@ def s3() -> Iterator[S3Server]:
 @pytest.fixture
 def in_bucket(s3: S3Server) -> Iterator[Place]:
     name = s3.bucket()
-    file_systems.reach(f"s3://{name}", Storage(endpoint=s3.url, access_key="key", secret_key=SECRET), partial(put_new, s3))
+    file_systems.reach(
+        f"s3://{name}", Storage(endpoint=s3.url, access_key="key", secret_key=SECRET), partial(put_new, s3)
+    )
     yield Place(f"s3://{name}/deep/place", s3)
     s3.lost = s3.refused = lambda _: False
 
