@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse_cdc.lake.versions import Versions
@@ -48,7 +49,7 @@ def one_late(
     return lake
 
 
-@spark_at_length
+@pytest.mark.parametrize("engine", ["spark", "auto"])
 def test_an_older_update_moves_no_row_backwards(spark: SparkSession, tmp_path: Path, engine: Configured) -> None:
     lake = one_late(spark, tmp_path, CURRENT, engine)
     assert lake.silver("shop.one") == fold(lake.written)
