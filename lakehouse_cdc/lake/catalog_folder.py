@@ -19,11 +19,12 @@ Guards: tests/pipeline/test_catalog_folder.py.
 from __future__ import annotations
 
 import posixpath
-from typing import Any
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any
 
 from lakehouse_cdc.model.table_layout import Table, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SESSION_CATALOG = "spark_catalog"
 

@@ -212,7 +212,7 @@ def test_every_option_of_the_source_can_be_set_in_the_file() -> None:
     """But for those that the pipeline sets itself."""
     in_the_file = {option.spark for option in TABLE if option.spark}
     assert {option.spark for option in OPTIONS.values()} - in_the_file == {
-        "schemaFolder", "storageSecret", "asOf", "filesTo",
+        "schemaFolder", "storageSecret", "asOf", "filesTo", "splits",
     }  # fmt: skip
     assert len(OPTIONS) == len(PLAIN) + len(BY_PATTERN)
     assert {"source.plan_seconds", "source.split_bytes", "source.idle_seconds"} <= {option.path for option in TABLE}

@@ -63,7 +63,7 @@ def evolve_at_once(
         present = {name: kind for name, kind in state.columns if name not in table.own.all_forms}
         steps = evolution(change.old, change.new, change.origin, present, Phase.BEFORE, change.filled, policy)
         wanted = at_once(state.fields, steps, comments)
-        if wanted is None or (wanted.changes_rows and whole.size > WRITTEN_AGAIN):
+        if wanted is None or not wanted.knows(kinds) or (wanted.changes_rows and whole.size > WRITTEN_AGAIN):
             return None
         names = {column["name"] for column in wanted.fields}.difference(table.own.all_forms)
         kept = frozenset(names - kinds.keys())

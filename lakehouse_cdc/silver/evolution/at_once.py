@@ -54,6 +54,10 @@ class AtOnce:
         """As Delta's schema has them."""
         return [column.field for column in self.columns]
 
+    def knows(self, kinds: Mapping[str, pa.DataType]) -> bool:
+        """Whether each constant is a value of its column's type."""
+        return all(constant(text, kinds[name]) is not None for name, text in self.constants.items())
+
     def rows(self, rows: pa.Table, kinds: Mapping[str, pa.DataType], ended: str | None) -> pa.Table:
         """The rows, in the columns of before, as they are to be; `kinds` are the types that some columns get.
 
@@ -102,17 +106,20 @@ def at_once(fields: Iterable[Field], steps: Sequence[Step], comments: Mapping[st
     return AtOnce(tuple(columns), constants, changes_rows)
 
 
-def constant(text: str, kind: pa.DataType) -> pa.Scalar:
-    """The text of a constant as a value of the type. Raises pa.ArrowInvalid where it is none."""
-    if pa.types.is_string(kind):
-        return pa.scalar(text, kind)
-    if pa.types.is_boolean(kind) and text in _BOOLEANS:
-        return pa.scalar(_BOOLEANS[text], kind)
-    if pa.types.is_decimal(kind):
-        return pa.scalar(Decimal(text), kind)
-    if _WHOLE.fullmatch(text) and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        return pa.scalar(int(text), pa.int64()).cast(kind)
-    raise pa.ArrowInvalid(f"{text!r} as {kind}")
+def constant(text: str, kind: pa.DataType) -> pa.Scalar | None:
+    """The text of a constant as a value of the type; None where the type does not hold it just so."""
+    try:
+        if pa.types.is_string(kind):
+            return pa.scalar(text, kind)
+        if pa.types.is_boolean(kind):
+            return pa.scalar(_BOOLEANS[text], kind) if text in _BOOLEANS else None
+        if pa.types.is_decimal(kind):
+            return pa.scalar(Decimal(text), kind)
+        if _WHOLE.fullmatch(text) and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            return pa.scalar(int(text), pa.int64()).cast(kind)
+    except pa.ArrowInvalid:
+        pass
+    return None
 
 
 def _values(rows: pa.Table, path: str) -> Any:
