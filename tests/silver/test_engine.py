@@ -17,6 +17,7 @@ from lakehouse_cdc.lake.commits import newest_version
 from lakehouse_cdc.lake.tables import alter, exists, require_owner
 from lakehouse_cdc.lake.versions import Versions
 from lakehouse_cdc.model.changelog import Change, fold
+from lakehouse_cdc.model.commit_note import CommitNote
 from lakehouse_cdc.model.table_layout import Layout, Table
 from lakehouse_cdc.schema.table import Column, TableSchema
 from lakehouse_cdc.silver.apply import evolution_at_once
@@ -144,6 +145,18 @@ def keys(lake: Lake) -> set[int]:
     return {image["id"] for _, image in lake.rows(ONE.name)}
 
 
+def apply_with_crashes(lake: Lake, policy: Policy, versions: Versions, note: CommitNote, attempts: int) -> None:
+    """Up to so many attempts, each of which fails at a later commit, and one that does not."""
+    for fails in range(attempts):
+        with hooked(Counted(2 * fails + fails % 2)):
+            try:
+                applier(lake, policy).apply(versions, note)
+            except TransientError:
+                continue
+            break
+    applier(lake, policy).apply(versions, note)
+
+
 RENAMED = table("one", Column("m", "smallint"))
 WIDER = table("one", Column("n", "bigint"))
 ODD = table("one", N, Column("a b", "int"))
@@ -180,14 +193,7 @@ def test_a_change_that_needs_a_feature_hands_the_table_to_spark_wherever_it_cras
     change = altered(ONE, new, 4, **origin)
     versions = Versions(after, lake.commit([change, insert(new, 5, 3, **values)]).version)
     note, attempts = lake.note(versions), random.Random(seed).randint(1, 6)
-    for fails in range(attempts):
-        with hooked(Counted(2 * fails + fails % 2)):
-            try:
-                applier(lake, policy).apply(versions, note)
-            except TransientError:
-                continue
-            break
-    applier(lake, policy).apply(versions, note)
+    apply_with_crashes(lake, policy, versions, note, attempts)
     assert (engine(lake), is_bare(lake)) == (SPARK, {False})
     last = apply(lake, applier(lake, policy), [delete(new, 6, 1), insert(new, 6, 4, **values)], versions.last)
     assert (engine(lake), last_writer(lake)) == (SPARK, "spark")
@@ -219,14 +225,7 @@ def test_a_small_table_stays_deltalakes_through_a_change_that_is_one_commit_wher
     changes = [update(ONE, 4, {"id": 1, "n": 5}, n=6), altered(ONE, new, 5, **origin), insert(new, 6, 3, **values)]
     versions = Versions(after, lake.commit(changes).version)
     note, attempts = lake.note(versions), random.Random(seed).randint(1, 5) if crashes else 0
-    for fails in range(attempts):
-        with hooked(Counted(2 * fails + fails % 2)):
-            try:
-                applier(lake, policy).apply(versions, note)
-            except TransientError:
-                continue
-            break
-    applier(lake, policy).apply(versions, note)
+    apply_with_crashes(lake, policy, versions, note, attempts)
     assert (engine(lake), is_bare(lake)) == (DELTALAKE, {True})
     made_by = writers(place, newest_version(spark, place))[before + 1 :]
     assert made_by.count("us") == 1

@@ -6,8 +6,8 @@ are written again instead, and it stays what it was (see `silver.evolution.at_on
 
 Invariant: the table is of the old schema with all that was applied under it, or of the new one and nothing is lacking.
 
-Why it holds: it is one commit (see `lake.direct.redefinition`), and what it says of the table is what Spark's last
-step says. A table that is in the middle of a change, which Spark has begun, is Spark's.
+Why it holds: it is one commit (see `lake.direct.redefinition`), with the properties that the last of Spark's steps
+sets. A table that is in the middle of a change, which Spark has begun, is Spark's.
 
 Guards: tests/silver/test_engine.py; tests/silver/test_alterations.py runs over both ways.
 """
